@@ -311,10 +311,10 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   packet.AddGuarded(Concat("DELETE FROM ", ledger_.tables.orders, in_ids, " AND state<>0"),
                     static_cast<int64_t>(ids.size()), FleetPacket::kAnyTag);
   packet.Add(Concat("DELETE FROM ", ledger_.tables.order_lines, in_ids), FleetPacket::kAnyTag);
-  // Another outcome than kDone: they are found again the next time.
-  const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
-  is_more &= outcome.kind == FleetOutcome::Kind::kDone;
-  return outcome.kind != FleetOutcome::Kind::kAway;
+  // If it is not done, the next search begins where this one did, or it would not find them for a minute.
+  const bool is_done = RunUntilKnown(lane.writer, packet).kind == FleetOutcome::Kind::kDone;
+  is_more &= is_done;
+  return is_done;
 }
 
 }  // namespace stockade::inventory_internal

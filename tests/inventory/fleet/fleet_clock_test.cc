@@ -188,6 +188,21 @@ TEST_F(FleetClockTest, OrdersOfASkuThatThereIsNot_OthersAreForgotten) {
   EXPECT_EQ(Number("SELECT sold_forgotten FROM " + Table("skus")), 3);
 }
 
+TEST_F(FleetClockTest, ForgettingFailsOnce_IsTriedAgainAtOnce) {
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Minutes(1);
+  const auto shop = Connect(options);
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
+  Client other;
+  other.Run("START TRANSACTION");
+  other.LockRows(Table("skus"));
+  clock().Step(absl::Hours(1));
+  server().Query("KILL " + AwaitWaitingConnection("skus"));
+  other.Run("COMMIT");
+  Await("the order to be forgotten", [&] { return Orders() == 0; });
+}
+
 // Their units could not be counted as forgotten.
 TEST_F(FleetClockTest, DamagedOrders_AreNotForgotten) {
   tables_are_damaged_ = true;
