@@ -137,9 +137,21 @@ void S3Fifo::Reweigh(Slot& slot, int64_t weight) {
 
 void S3Fifo::Remove(uint32_t id) { Unlink(slab_[id]); }
 
+// Asked about an entry that is in no queue.
+[[gnu::noinline]] bool S3Fifo::IsFilling() {
+  const auto all = static_cast<double>(weight());
+  if (static_cast<double>(small_.weight) > (small_share_ + kFillSlack) * all) filling_ = true;
+  if (static_cast<double>(main_.weight) >= (1 - small_share_) * all) filling_ = false;
+  return filling_;
+}
+
 uint32_t S3Fifo::Evict(const Slot* spared) {
+  size_t fills = 0;
   for (size_t steps = 0;;) {
-    const bool small_is_due = static_cast<double>(small_.weight) > small_share_ * static_cast<double>(weight());
+    const auto small = static_cast<double>(small_.weight);
+    const auto all = static_cast<double>(weight());
+    const bool small_is_due = small > small_share_ * all;
+    const bool may_fill = filling_ || small > (small_share_ + kFillSlack) * all;
     uint32_t id = OldestBut(spared, small_is_due ? small_ : main_);
     if (id == 0) id = OldestBut(spared, small_is_due ? main_ : small_);
     if (id == 0) return 0;
@@ -152,6 +164,12 @@ uint32_t S3Fifo::Evict(const Slot* spared) {
     if (uses >= needed && steps++ < kMostSteps) {
       slot.uses.store(in_main && !restless() ? uses - 1 : 0, std::memory_order_relaxed);
       Link(slot, id, in_main || uses > 1);
+      continue;
+    }
+    if (!in_main && may_fill && IsFilling() && fills < kMostFills && OldestBut(spared, small_) != 0) {
+      ++fills;
+      slot.uses.store(0, std::memory_order_relaxed);
+      Link(slot, id, /*in_main=*/true);
       continue;
     }
     ghosts_.Remember(slot.hash, in_main ? GhostTable::Queue::kMain : GhostTable::Queue::kSmall, GhostRooms());

@@ -84,6 +84,14 @@ class GhostTable {
 // than the main queue would replace that queue's entries shortly before their next requests (`loop and Zipf 0.9` in
 // bench/cache/generators.cc: 23 % instead of 54 % of the requests would hit).
 //
+// While a shard is *filling*, an entry that the small queue would evict moves to the main queue instead, at most
+// kMostFills per Evict(), and never the last one that could be evicted there. Filling begins when the small queue has
+// kFillSlack more of the weight than its share, and ends when the main queue has the rest. Otherwise a loop that is
+// longer than the cache would never hit: nothing in it is used twice, so the main queue would stay empty, and the small
+// queue would evict each entry just before its next use. Now the main queue keeps a part of the loop, which the rest
+// passes by. The slack is for shards that gain and lose weight all the time, because they evict in turn: without it
+// each gain would put unused entries into the main queue.
+//
 // The share follows regrets, as in ARC (Megiddo, Modha, FAST 2003) and the paper's S3-FIFO-D. A miss of an entry that
 // was among the last evictions of the small queue would have been a hit if that queue had been a little larger; the
 // same holds for the main queue. Both windows have the same length, so the share moves until both have the same rate.
@@ -151,6 +159,10 @@ class S3Fifo {
 
   static constexpr double kRestlessShare = 0.13;
 
+  // See "filling" above.
+  static constexpr double kFillSlack = 0.2;
+  static constexpr size_t kMostFills = 2;
+
   // Evict() honours uses for at most this many steps per call. This bounds the time that the shard's mutex is held, and
   // ends the race with threads that touch nodes as fast as Evict() clears their uses.
   static constexpr size_t kMostSteps = 128;
@@ -169,6 +181,7 @@ class S3Fifo {
   void Unlink(Slot& slot);
   uint32_t OldestBut(const Slot* spared, const Queue& queue) const;
   bool restless() const { return small_share_ > kRestlessShare; }
+  bool IsFilling();
   GhostTable::Rooms GhostRooms();
   void Regret(const GhostTable::Ghost& ghost);
 
@@ -179,6 +192,7 @@ class S3Fifo {
   // Of rooms_size_ entries. In a full queue, evictions and insertions ask for the same.
   GhostTable::Rooms rooms_{};
   size_t rooms_size_ = ~size_t{0};
+  bool filling_ = false;              // As of the last eviction from the small queue.
   double small_share_ = kFirstShare;  // Between kLeastShare and kMostShare.
 };
 

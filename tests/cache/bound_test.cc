@@ -59,15 +59,34 @@ TEST(BoundTest, Put_ManyKeysByManyThreads_WeightStaysWithinOneEntryAThread) {
   EXPECT_EQ(Metric(registry, "stockade_cache_entries"), count);
 }
 
-TEST(BoundTest, Put_FullCache_EvictsWhatWasUsedLongestAgo) {
+TEST(BoundTest, Put_FullCache_EvictsOneThatWasNotUsed) {
   MetricsRegistry registry;
   IntCache cache({.max_weight = 3, .metrics = &registry}, Itself);
   for (int key : {1, 2, 3}) cache.Put(key, key);
   for (int use = 0; use < 2; ++use) EXPECT_TRUE(cache.GetIfPresent(1).has_value());
   cache.Put(4, 4);
-  EXPECT_FALSE(cache.GetIfPresent(2).has_value());
-  for (int key : {1, 3, 4}) EXPECT_TRUE(cache.GetIfPresent(key).has_value());
+  EXPECT_FALSE(cache.GetIfPresent(3).has_value());
+  for (int key : {1, 2, 4}) EXPECT_TRUE(cache.GetIfPresent(key).has_value());
   EXPECT_EQ(Metric(registry, "stockade_cache_evictions_total", "size"), 1);
+}
+
+// A job that reads the same table again and again.
+TEST(BoundTest, Get_LoopOfFourTimesTheRoom_HitsAPartOfIt) {
+  constexpr int kRoom = 2'000, kRounds = 10;
+  for (const bool weighed : {false, true}) {
+    int loads = 0;
+    const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+      ++loads;
+      return key;
+    };
+    IntCache cache({.max_weight = weighed ? 5 * kRoom : kRoom, .ttl = absl::Hours(1), .metrics = nullptr}, load,
+                   weighed ? [](const int&, const int&) -> int64_t { return 5; } : IntCache::Callbacks::Weigher());
+    for (int round = 0; round < kRounds; ++round) {
+      for (int key = 0; key < 4 * kRoom; ++key) EXPECT_TRUE(cache.Get(key).ok());
+    }
+    const int hits = 4 * kRoom * kRounds - loads;
+    EXPECT_GE(hits, kRoom * 8 / 10 * (kRounds - 1)) << "of a loop that uses nothing twice in a round";
+  }
 }
 
 // Few heavy entries over many shards: the new one stays, the old ones go, wherever they are.
@@ -155,7 +174,7 @@ TEST(BoundTest, Put_NewKeysIntoManyAbsences_WeightIsExact) {
     ASSERT_LE(cache.size(), cache.weight());
   }
   EXPECT_EQ(cache.weight(), kMany);
-  EXPECT_EQ(cache.size(), kMany);
+  EXPECT_GT(cache.size(), kMany - (kAbsence - 1) * 1'000) << "some absences have been evicted";
 }
 
 TEST(BoundTest, Put_NewKeyIntoManyEntriesDuringItsLoad_AnswersTheCallersOfTheLoad) {
@@ -217,6 +236,7 @@ TEST(HandleTest, Evicted_StaysAndHoldsBackOneValue) {
     LoadingCache<int, Tracked> cache(
         {.max_weight = 100, .metrics = nullptr},
         [&](const int& key, LoadContext&) -> absl::StatusOr<Tracked> { return Tracked(&live, key); });
+    for (int key = 0; key < 2'000; ++key) ASSERT_TRUE(cache.Get(-key - 1).ok());  // The cache is full.
     handle = *cache.Get(7);
     for (int key = 100; key < 100 + Scaled(20'000, 1'000'000); ++key) ASSERT_EQ((*cache.Get(key))->number, key);
     EXPECT_FALSE(cache.GetIfPresent(7).has_value());

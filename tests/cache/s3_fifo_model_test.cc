@@ -48,6 +48,7 @@ class Model {
 
   // The hash of the victim, or -1.
   int64_t Evict(uint64_t spared) {
+    size_t fills = 0;
     for (size_t step = 0;; ++step) {
       const auto others = [&](const std::deque<ModelEntry>& queue) {
         return std::any_of(queue.begin(), queue.end(), [&](auto& entry) { return entry.hash != spared; });
@@ -66,6 +67,19 @@ class Model {
         entry.uses = from_small || restless ? 0 : entry.uses - 1;
         (stays_small ? small_ : main_).push_back(entry);
         continue;
+      }
+      if (from_small) {
+        const double all = static_cast<double>(TotalWeight());
+        const bool main_is_full = static_cast<double>(Weight(main_)) >= (1 - share_) * all;
+        const bool small_is_long = static_cast<double>(Weight(small_)) > (share_ + S3Fifo::kFillSlack) * all;
+        filling_ = !main_is_full && (filling_ || small_is_long);
+        if (filling_ && fills < S3Fifo::kMostFills && others(small_)) {
+          ++fills;
+          entry.uses = 0;
+          main_.push_back(entry);
+          --step;
+          continue;
+        }
       }
       ghosts_.Remember(entry.hash, from_small ? GhostTable::Queue::kSmall : GhostTable::Queue::kMain, Rooms());
       return static_cast<int64_t>(entry.hash);
@@ -98,6 +112,7 @@ class Model {
 
   std::deque<ModelEntry> small_, main_;
   GhostTable ghosts_;
+  bool filling_ = false;
   double share_ = S3Fifo::kFirstShare;
 };
 

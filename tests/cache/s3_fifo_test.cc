@@ -56,11 +56,66 @@ TEST_F(S3FifoTest, Evict_Empty_IsNull) {
   EXPECT_EQ(queues_.weight(), 0);
 }
 
-TEST_F(S3FifoTest, Evict_NoUses_InOrderOfArrival) {
+TEST_F(S3FifoTest, Evict_NoUsesInMain_InOrderOfArrival) {
+  for (Slot* const node : FillMain(5)) EXPECT_EQ(queues_.Evict(nullptr), node);
+  EXPECT_EQ(queues_.size(), 0u);
+}
+
+TEST_F(S3FifoTest, Evict_MainIsEmpty_IsFilledByTwoPerEviction) {
   std::vector<Slot*> nodes;
   for (int i = 0; i < 5; ++i) nodes.push_back(&Insert());
-  for (Slot* const node : nodes) EXPECT_EQ(queues_.Evict(nullptr), node);
-  EXPECT_EQ(queues_.size(), 0u);
+  nodes[0]->Touch();
+  EXPECT_EQ(queues_.Evict(nullptr), nodes[2]) << "0 and 1 went to main";
+  EXPECT_EQ(nodes[0]->uses, 0);
+  EXPECT_EQ(queues_.Evict(nullptr), nodes[4]) << "3 did; 4 was the last one in small, and main has its share";
+  for (const int i : {0, 1, 3}) EXPECT_EQ(queues_.Evict(nullptr), nodes[i]);
+}
+
+TEST_F(S3FifoTest, Evict_SmallWithinTheSlack_FillsNothing) {
+  FillMain(72);
+  Slot& next = Insert();
+  for (int i = 0; i < 28; ++i) Insert();
+  EXPECT_EQ(queues_.Evict(nullptr), &next) << "28 of 100";
+}
+
+TEST_F(S3FifoTest, Evict_Filling_EndsWhenMainHasItsShare) {
+  std::vector<Slot*> nodes = FillMain(60);
+  for (int i = 0; i < 40; ++i) nodes.push_back(&Insert());
+  const auto pass = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      nodes.push_back(&Insert());
+      ASSERT_NE(queues_.Evict(nullptr), nullptr);
+    }
+  };
+  const auto in_main = [&] {
+    return std::ranges::count_if(nodes, [&](const Slot* node) { return queues_.Has(*node) && node->in_main; });
+  };
+  pass(10);
+  EXPECT_EQ(in_main(), 80) << "two at each eviction, also within the slack once it has begun";
+  pass(10);
+  EXPECT_EQ(in_main(), 90);
+  pass(100);
+  EXPECT_EQ(in_main(), 90);
+}
+
+TEST_F(S3FifoTest, Loop_LongerThanTheCache_KeepsAPartOfItself) {
+  constexpr size_t kLoop = 1000, kRoom = 100;
+  std::vector<Slot*> nodes;
+  for (size_t i = 0; i < kLoop; ++i) nodes.push_back(&New());
+  size_t hits = 0;
+  for (size_t i = 0; i < 20 * kLoop; ++i) {
+    Slot& asked = *nodes[i % kLoop];
+    if (queues_.Has(asked)) {
+      asked.Touch();
+      ++hits;
+      continue;
+    }
+    queues_.Insert(asked);
+    if (queues_.size() > kRoom) {
+      ASSERT_NE(queues_.Evict(&asked), nullptr);
+    }
+  }
+  EXPECT_GE(hits, 19 * kRoom * 8 / 10) << "nearly main's 90 in each of 19 rounds";
 }
 
 TEST_F(S3FifoTest, Evict_UsedInSmall_GoesToMainWithoutUses) {
@@ -75,6 +130,7 @@ TEST_F(S3FifoTest, Evict_UsedInSmall_GoesToMainWithoutUses) {
 }
 
 TEST_F(S3FifoTest, Evict_UsedOnceInSmall_IsEvicted) {
+  FillMain(10);
   Slot& once = Insert();
   Insert();
   once.Touch();
@@ -230,20 +286,21 @@ TEST_F(S3FifoTest, Remove_AnyPlace_LeavesTheOthersInOrder) {
   for (const int i : {2, 0, 4}) queues_.Remove(*nodes[i]);
   EXPECT_EQ(queues_.size(), 2u);
   EXPECT_EQ(queues_.weight(), 2 + 4);
+  EXPECT_EQ(queues_.Evict(nullptr), nodes[3]) << "1 went to main";
   EXPECT_EQ(queues_.Evict(nullptr), nodes[1]);
-  EXPECT_EQ(queues_.Evict(nullptr), nodes[3]);
 }
 
 TEST_F(S3FifoTest, Reweigh_InSmall_KeepsItsPlace) {
+  FillMain(20);
   Slot& slot = Insert(2);
   Slot& next = Insert();
   queues_.Reweigh(slot, 7);
   EXPECT_EQ(slot.weight, 7);
-  EXPECT_EQ(queues_.weight(), 8);
-  EXPECT_EQ(queues_.size(), 2u);
+  EXPECT_EQ(queues_.weight(), 28);
+  EXPECT_EQ(queues_.size(), 22u);
   EXPECT_EQ(queues_.Evict(nullptr), &slot);
-  EXPECT_EQ(queues_.Evict(nullptr), &next);
-  EXPECT_EQ(queues_.weight(), 0);
+  EXPECT_TRUE(queues_.Has(next));
+  EXPECT_EQ(queues_.weight(), 21);
 }
 
 TEST_F(S3FifoTest, Reweigh_InMain_KeepsItsUses) {
