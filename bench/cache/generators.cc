@@ -1,5 +1,7 @@
 #include "cache/generators.h"
 
+#include <algorithm>
+
 #include "flash_sale/zipf.h"
 
 namespace stockade::bench {
@@ -37,6 +39,13 @@ Keys Scans(size_t requests) {
   return keys;
 }
 
+// 100,000 keys once, and then a load that has nothing to do with them.
+Keys ScanThenZipf(size_t requests) {
+  Keys keys = Zipf(requests, 0.9, 8);
+  for (size_t i = 0; i < std::min<size_t>(requests, 100'000); ++i) keys[i] = kOtherKeys + i;
+  return keys;
+}
+
 // Each 20,000 requests popularity moves on by 997 keys: those that were the most popular are not asked for any more.
 Keys Shifting(size_t requests) {
   Keys keys = Zipf(requests, 0.9, 3);
@@ -61,6 +70,7 @@ std::vector<Generator> Generators(size_t requests) {
           {"loop", [=] { return Loop(requests); }},
           {"loop and Zipf 0.9", [=] { return LoopAndZipf(requests); }},
           {"Zipf 0.9 and scans", [=] { return Scans(requests); }},
+          {"scan, then Zipf 0.9", [=] { return ScanThenZipf(requests); }},
           {"shifting hot set", [=] { return Shifting(requests); }},
           {"replaced hot set", [=] { return Replaced(requests); }}};
 }

@@ -1,10 +1,14 @@
 #include "peers/peer_driver.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::bench {
@@ -56,6 +60,24 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& 
 
 absl::StatusOr<double> RunPeerDriver(PeerProcess& driver, absl::Duration span) {
   return driver.AskForRate(base_internal::Concat("run ", absl::ToInt64Milliseconds(span)), span + kPatience);
+}
+
+absl::StatusOr<int64_t> ReplayByPeerDriver(PeerProcess& driver, size_t room, std::span<const uint32_t> keys) {
+  std::string path = std::filesystem::temp_directory_path() / "stockade_keys.XXXXXX";
+  const int unique = mkstemp(path.data());
+  if (unique < 0) return absl::ErrnoToStatus(errno, base_internal::Concat("cannot create ", path));
+  close(unique);
+  std::ofstream file(path);
+  for (const uint32_t key : keys) file << key << '\n';
+  file.close();
+  const bool is_written = file.good();
+  const absl::StatusOr<std::string> answer = driver.Ask(base_internal::Concat("replay ", room, " ", path), kPatience);
+  unlink(path.c_str());
+  if (!is_written) return absl::UnavailableError(base_internal::Concat("cannot write ", path));
+  if (!answer.ok()) return answer.status();
+  int64_t hits = 0;
+  if (absl::SimpleAtoi(*answer, &hits) && hits >= 0 && std::cmp_less_equal(hits, keys.size())) return hits;
+  return absl::InvalidArgumentError(base_internal::Concat("the peer said '", *answer, "' to a replay"));
 }
 
 }  // namespace stockade::bench

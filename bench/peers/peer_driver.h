@@ -1,8 +1,11 @@
 #ifndef STOCKADE_BENCH_PEERS_PEER_DRIVER_H_
 #define STOCKADE_BENCH_PEERS_PEER_DRIVER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -25,6 +28,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& 
 
 // One run of `span`: operations per second, of all threads.
 absl::StatusOr<double> RunPeerDriver(PeerProcess& driver, absl::Duration span);
+
+// The number of these keys that hit a cache of the driver's with room for `room` keys, which begins empty.
+absl::StatusOr<int64_t> ReplayByPeerDriver(PeerProcess& driver, size_t room, std::span<const uint32_t> keys);
 
 }  // namespace stockade::bench
 

@@ -37,6 +37,25 @@ std::string Answering(const std::string& checksum) {
          "; done";
 }
 
+TEST_F(PeerDriverTest, Replay_Keys_AreInTheFileThatTheDriverGets) {
+  const auto process =
+      PeerProcess::Start({Driver("while read -r verb room path; do [ $room = 7 ] && sort -u $path | wc -l; done")});
+  ASSERT_TRUE(process.ok()) << process.status();
+  const uint32_t keys[] = {3, 5, 3, 1, 5};
+  const absl::StatusOr<int64_t> hits = ReplayByPeerDriver(**process, 7, keys);
+  ASSERT_TRUE(hits.ok()) << hits.status();
+  EXPECT_EQ(*hits, 3);
+}
+
+TEST_F(PeerDriverTest, Replay_AnswerIsNoNumberOfHits_IsInvalid) {
+  for (const char* const answer : {"-1", "6", "many"}) {
+    const auto process = PeerProcess::Start({Driver(std::string("while read -r line; do echo ") + answer + "; done")});
+    ASSERT_TRUE(process.ok()) << process.status();
+    const uint32_t keys[] = {3, 5, 3, 1, 5};
+    EXPECT_TRUE(absl::IsInvalidArgument(ReplayByPeerDriver(**process, 7, keys).status())) << answer;
+  }
+}
+
 TEST_F(PeerDriverTest, Find_DriverThatIsThere_IsFound) {
   const std::string driver = Driver("");
   EXPECT_EQ(FindPeerDriver(folder_, "peer").value(), driver);

@@ -2,6 +2,8 @@ import com.github.benmanes.caffeine.cache.Cache;
 import com.github.benmanes.caffeine.cache.Caffeine;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Locale;
 import java.util.concurrent.CyclicBarrier;
 
@@ -104,10 +106,31 @@ final class CaffeineDriver {
         System.out.println(switch (request[0]) {
           case "run" -> String.format(Locale.ROOT, "%.0f", run(number));
           case "checksum" -> Long.toUnsignedString(workload.new Draws(0).checksum(number));
+          case "replay" -> Long.toString(replay(number, Path.of(line.split(" ", 3)[2])));
           default -> throw new IllegalArgumentException("bad request: " + line);
         });
       }
     }
+  }
+
+  /**
+   * The requests that hit a cache with room for so many keys, which begins empty. The file has one key per line. Maintenance
+   * runs on the calling thread, so that nothing depends on when another thread runs.
+   */
+  private static long replay(int room, Path file) throws Exception {
+    Cache<Long, Boolean> cache = Caffeine.newBuilder().maximumSize(room).executor(Runnable::run).build();
+    long hits = 0;
+    try (BufferedReader keys = Files.newBufferedReader(file)) {
+      for (String line = keys.readLine(); line != null; line = keys.readLine()) {
+        Long key = Long.valueOf(line);
+        if (cache.getIfPresent(key) != null) {
+          ++hits;
+        } else {
+          cache.put(key, Boolean.TRUE);
+        }
+      }
+    }
+    return hits;
   }
 
   private static final class Words implements Values<Long> {
