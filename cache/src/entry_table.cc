@@ -151,7 +151,6 @@ uint32_t S3Fifo::Evict(const Slot* spared) {
     const auto small = static_cast<double>(small_.weight);
     const auto all = static_cast<double>(weight());
     const bool small_is_due = small > small_share_ * all;
-    const bool may_fill = filling_ || small > (small_share_ + kFillSlack) * all;
     uint32_t id = OldestBut(spared, small_is_due ? small_ : main_);
     if (id == 0) id = OldestBut(spared, small_is_due ? main_ : small_);
     if (id == 0) return 0;
@@ -166,7 +165,8 @@ uint32_t S3Fifo::Evict(const Slot* spared) {
       Link(slot, id, in_main || uses > 1);
       continue;
     }
-    if (!in_main && may_fill && IsFilling() && fills < kMostFills && OldestBut(spared, small_) != 0) {
+    const bool may_fill = !in_main && (filling_ || small > (small_share_ + kFillSlack) * all);
+    if (may_fill && IsFilling() && fills < kMostFills && OldestBut(spared, small_) != 0) {
       ++fills;
       slot.uses.store(0, std::memory_order_relaxed);
       Link(slot, id, /*in_main=*/true);
