@@ -40,7 +40,7 @@ constexpr MetricDef kCacheDefs[] = {
     {MetricType::kCounter, "stockade_cache_tier_leases_lost_total",
      "Leases that could not be renewed because they had lapsed or had been voided by an invalidation."},
     {MetricType::kCounter, "stockade_cache_tier_leases_returned_total",
-     "Leases that were given back because the call that asked for them had timed out."},
+     "Questions without an answer, after which a lease that may have been granted was given back."},
     {MetricType::kCounter, kInvalidations, kInvalidationsHelp, "origin", "own"},
     {MetricType::kCounter, kInvalidations, kInvalidationsHelp, "origin", "journal"},
     {MetricType::kSecondsHistogram, "stockade_cache_tier_invalidation_seconds",

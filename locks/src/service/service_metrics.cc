@@ -24,7 +24,8 @@ std::span<const MetricDef> ServiceMetricDefs() {
        "Time from the call to the acquisition, for successful acquisitions."},
       {MetricType::kSecondsHistogram, "stockade_lock_service_hold_seconds",
        "Time from an owner's first acquisition to its last release, or to the loss."},
-      {MetricType::kGauge, "stockade_lock_service_held", "Current holds: pairs of an owner and a lock that it holds."},
+      {MetricType::kGauge, "stockade_lock_service_held",
+       "Current holds of an owner on a lock; its reads and its writes are counted apart."},
       {MetricType::kGauge, "stockade_lock_service_waiters",
        "Acquisitions that wait for other owners to release a lock."},
       {MetricType::kCounter, kRenewals, kRenewalsHelp, "result", "renewed"},
@@ -36,9 +37,9 @@ std::span<const MetricDef> ServiceMetricDefs() {
       {MetricType::kCounter, kLost, kLostHelp, "reason", "expired"},
       {MetricType::kCounter, kLost, kLostHelp, "reason", "gone"},
       {MetricType::kCounter, "stockade_lock_service_round_trips_total",
-       "Requests to the engine; steps that are sent together count once."},
+       "Requests to the engine; releases and renewals that are sent together count once."},
       {MetricType::kCounter, "stockade_lock_service_engine_errors_total",
-       "Tries, renewals and releases that the engine did not answer."},
+       "Tries, renewals and releases that failed: the engine did not answer, or answered with an error."},
   };
   return kDefs;
 }

@@ -76,7 +76,7 @@ class RedisCacheTierUserTest : public ::testing::Test {
   }
 };
 
-// The user of docs/CACHE.md, which has the rights that the tier needs, and no others.
+// The user of docs/FLEET_CACHE_WIRE.md, which has the rights that the tier needs, and no others.
 TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
   const std::string rights =
       "~sc1:{shop}:* resetchannels &sc1:{shop}:* -@all +info +client|setname +eval +evalsha +time +hmget +hget +hset "

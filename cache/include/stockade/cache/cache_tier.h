@@ -192,7 +192,7 @@ struct TierCacheStats {
   uint64_t refused = 0;
   uint64_t unanswered = 0;
   uint64_t leases_lost = 0;             // They lapsed, or an invalidation voided them, before they could be renewed.
-  uint64_t leases_returned = 0;         // They were given back because their question had timed out.
+  uint64_t leases_returned = 0;         // Given back: their question had no answer.
   uint64_t invalidations_accepted = 0;  // Of this process.
   uint64_t invalidations_applied = 0;   // Of all processes, read from the journal.
   uint64_t invalidations_dropped = 0;   // They were still queued when their cache was destroyed.

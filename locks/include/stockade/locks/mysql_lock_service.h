@@ -42,10 +42,10 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   int max_connections = 4;
 
   // How often the service polls the database for the locks that callers in this process wait for. The first poll comes
-  // after poll_interval_min; while nothing changes, the interval doubles up to poll_interval_max. One query covers all
-  // locks, so that a service sends at most 1 / poll_interval_min queries per second however many callers wait, and 1 /
-  // poll_interval_max in the long run if nothing changes. A release in this process wakes its waiters without the
-  // database.
+  // after poll_interval_min; while nothing changes, the interval doubles up to poll_interval_max. One query covers up
+  // to 256 locks that are due, so that a service sends at most 1 / poll_interval_min queries per second however many
+  // callers wait, and for the callers of one lock 1 / poll_interval_max in the long run if nothing changes. A release
+  // in this process wakes its waiters without the database.
   Duration poll_interval_min = absl::Milliseconds(5);
   Duration poll_interval_max = absl::Milliseconds(100);
 

@@ -47,7 +47,7 @@ struct STOCKADE_EXPORT ZooKeeperLockOptions {
   absl::Status Validate() const;
 };
 
-// Locks in a ZooKeeper ensemble of version 3.5 or newer. Each hold and each place in a queue is an ephemeral node.
+// Locks in a ZooKeeper ensemble of version 3.5.3 or newer. Each hold and each place in a queue is an ephemeral node.
 // Every kind of lock is therefore fair, and each waiter watches only the node before it. All holds of a service belong
 // to one session, which a thread keeps alive by a write in about each sixth of its time-out.
 //

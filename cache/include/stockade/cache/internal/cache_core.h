@@ -242,7 +242,7 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due);
 
-  // Flights (flights.cc).
+  // Flights (lookup.cc, flights.cc).
   absl::Status Join(const KeyAt& at, CacheCall& call, Instant now);
   FlightPtr StartFlight(const KeyAt& at, LoaderPtr loader, Instant now);
   void Begin(Flight& flight, Instant now);
