@@ -67,12 +67,26 @@ class BuyerBook {
   void Add(const Item& item, const std::string& buyer, int64_t change) noexcept {
     Stripe& stripe = StripeOf(buyer);
     stripe.mutex.AssertHeld();  // By a Lock of the caller.
-    Entry* const found = Find(stripe, item, buyer);
-    if (found == nullptr) return;
-    NoteOver(*found, -1);
-    found->units += change;
-    NoteOver(*found, 1);
-    if (found->units == 0) stripe.entries.Erase(found);
+    const Entry* const found = Change(stripe, item, buyer, change);
+    if (found != nullptr && found->units == 0) stripe.entries.Erase(found);
+  }
+
+  // As Add(), but an entry without units stays until DropEmpty(): an older record that is undone after this one may
+  // give it units again, for which there is no memory then.
+  void AddUndone(const Item& item, const std::string& buyer, int64_t change) noexcept {
+    Stripe& stripe = StripeOf(buyer);
+    stripe.mutex.AssertHeld();  // By a Lock of the caller.
+    const Entry* const found = Change(stripe, item, buyer, change);
+    if (found != nullptr && found->units == 0) stripe.has_empty = true;
+  }
+
+  // Needs LockAll(). O(buyers) of the stripes in which AddUndone() left an entry without units.
+  void DropEmpty() noexcept {
+    for (const auto& stripe : stripes_) {
+      stripe->mutex.AssertHeld();  // By LockAll().
+      if (!std::exchange(stripe->has_empty, false)) continue;
+      stripe->entries.EraseIf([](const Entry& entry) { return entry.units == 0; });
+    }
   }
 
   // Takes the stripes, one after the other. O(all buyers).
@@ -105,13 +119,25 @@ class BuyerBook {
     explicit Stripe(uint32_t index) : mutex(LockRank::kBuyers, index, "inventory buyers") {}
 
     Ranked<ReentrantMutex> mutex;
-    Entries entries STOCKADE_GUARDED_BY(mutex);  // None is zero, except between MakeRoom() and Add().
+    // None is zero, except between MakeRoom() and Add(), and between AddUndone() and DropEmpty().
+    Entries entries STOCKADE_GUARDED_BY(mutex);
+    bool has_empty STOCKADE_GUARDED_BY(mutex) = false;  // Perhaps: AddUndone() left one.
   };
 
   static uint64_t HashOf(const Item& item, const std::string& buyer) { return absl::HashOf(&item, buyer); }
   static Entry* Find(Stripe& stripe, const Item& item, const std::string& buyer) STOCKADE_REQUIRES(stripe.mutex) {
     return stripe.entries.Find(HashOf(item, buyer),
                                [&](const Entry& entry) { return entry.item == &item && entry.buyer == buyer; });
+  }
+
+  const Entry* Change(Stripe& stripe, const Item& item, const std::string& buyer, int64_t change)
+      STOCKADE_REQUIRES(stripe.mutex) {
+    Entry* const found = Find(stripe, item, buyer);
+    if (found == nullptr) return nullptr;
+    NoteOver(*found, -1);
+    found->units += change;
+    NoteOver(*found, 1);
+    return found;
   }
 
   void NoteOver(const Entry& entry, int64_t change) {

@@ -46,6 +46,7 @@ void LocalCore::MakeRoomToUndo() {
 }
 
 void LocalCore::DropBuyersWithoutUnits() noexcept {
+  buyers_.DropEmpty();
   for (size_t i = 0; i < orders_.stripe_count(); ++i) {
     OrderBook::Stripe& stripe = orders_.stripe(i);
     stripe.mutex.AssertHeld();  // As above.
@@ -108,7 +109,7 @@ void LocalCore::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& recor
     if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
     item.units.Return(line.quantity);
     (void)item.stock->Deposit(line.quantity);
-    if (item.per_buyer_limit != 0) buyers_.Add(item, record->buyer, -line.quantity);
+    if (item.per_buyer_limit != 0) buyers_.AddUndone(item, record->buyer, -line.quantity);
   }
   orders_.Withdraw(stripe, record);
 }
@@ -124,7 +125,7 @@ void LocalCore::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kin
       item.PutUp(line.quantity);
     } else {
       (void)item.stock->Take(line.quantity);
-      if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, line.quantity);
+      if (item.per_buyer_limit != 0) buyers_.AddUndone(item, record.buyer, line.quantity);
     }
     item.units.Take(line.quantity);
   }

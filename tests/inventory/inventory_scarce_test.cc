@@ -96,6 +96,37 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
   EXPECT_TRUE(shop->Take({.sku = "shoe", .request_id = "g", .buyer = "ann"}).ok());
 }
 
+// The grant is undone first, and leaves the buyer without units. The undone cancel gives them back.
+TEST(InventoryScarceTest, CancelAndAGrantThatNeedsIt_WithoutRoom_LeaveTheBuyersUnits) {
+  const auto disk = std::make_shared<ScarceDisk>();
+  const auto shop = Open(disk);
+  ASSERT_TRUE(shop->AddSku("shoe", {.stock = 10, .per_buyer_limit = 2}).ok());
+  const auto held = shop->Reserve({.sku = "shoe", .quantity = 2, .request_id = "a", .buyer = "ann"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  InlineExecutor executor;
+  std::promise<absl::Status> first, cancelled, granted;
+  {
+    // Both records are in one batch, behind one that is being written.
+    const std::lock_guard lock(disk->mutex);
+    const int64_t begun = disk->batches;
+    shop->TakeAsync({.sku = "shoe", .request_id = "b", .buyer = "bob"}, executor,
+                    [&](const absl::StatusOr<Order>& order) { first.set_value(order.status()); });
+    while (disk->batches == begun) std::this_thread::yield();
+    shop->CancelAsync(held->id(), executor, [&](absl::Status status) { cancelled.set_value(std::move(status)); });
+    shop->TakeAsync({.sku = "shoe", .quantity = 2, .request_id = "c", .buyer = "ann"}, executor,
+                    [&](const absl::StatusOr<Order>& order) { granted.set_value(order.status()); });
+    disk->full = true;
+  }
+  EXPECT_EQ(first.get_future().get(), absl::OkStatus());
+  ExpectNothingChanged(cancelled.get_future().get());
+  ExpectNothingChanged(granted.get_future().get());
+  disk->full = false;
+  EXPECT_EQ(FiguresOf(*shop, "shoe"), "10 = 7 + 2 + 1");
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = "shoe", .request_id = "d", .buyer = "ann"}).status()), Refusal::kBuyerLimit);
+  EXPECT_TRUE(shop->Cancel(held->id()).ok());
+  EXPECT_TRUE(shop->Take({.sku = "shoe", .quantity = 2, .request_id = "e", .buyer = "ann"}).ok());
+}
+
 TEST(InventoryScarceTest, Expiry_WithoutRoom_IsTriedAgain) {
   const auto disk = std::make_shared<ScarceDisk>();
   ManualClock clock;

@@ -24,6 +24,7 @@ struct ScarceDisk {
   std::atomic<bool> full{false};           // From now on every batch is refused.
   std::atomic<int> refusals_in_ten{0};     // So many batches of ten are refused, at random.
   std::atomic<int64_t> refused{0};         // Records.
+  std::atomic<int64_t> batches{0};         // That were begun. One that is written waits for the mutex.
 
   std::vector<LedgerRecord> Journal() {
     const std::lock_guard lock(mutex);
@@ -62,6 +63,7 @@ class ScarceLedger final : public Ledger {
   void Run() {
     inventory_internal::CommitQueue::Batch batch;
     while (queue_.Take(batch)) {
+      ++disk_->batches;
       if (disk_->full || static_cast<int>(random_() % 10) < disk_->refusals_in_ten) {
         queue_.Refused(batch, absl::ResourceExhaustedError("the disk is full"));
         continue;
