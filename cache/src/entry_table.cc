@@ -165,6 +165,7 @@ uint32_t S3Fifo::Evict(const Slot* spared) {
       Link(slot, id, in_main || uses > 1);
       continue;
     }
+    // Spares most evictions the call: without it IsFilling() is false.
     const bool may_fill = !in_main && (filling_ || small > (small_share_ + kFillSlack) * all);
     if (may_fill && IsFilling() && fills < kMostFills && OldestBut(spared, small_) != 0) {
       ++fills;
