@@ -28,8 +28,7 @@ absl::StatusOr<int64_t> Warehouse::BoxesBooked(int64_t token) {
   if (absl::Status seen = Run(absl::StrCat("UPDATE shop SET token = GREATEST(token, ", token, ")")); !seen.ok()) {
     return seen;
   }
-  const absl::StatusOr<int64_t> booked =
-      Number(absl::StrCat("SELECT IF(token = ", token, ", boxes_booked, -1) FROM shop"));
+  absl::StatusOr<int64_t> booked = Number(absl::StrCat("SELECT IF(token = ", token, ", boxes_booked, -1) FROM shop"));
   if (booked.ok() && *booked < 0) return TooOld(token);
   return booked;
 }
