@@ -59,11 +59,12 @@ absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
   return started;
 }
 
-// Answers the call or makes it wait. No mutex is held.
+// Answers the call or makes it wait.
 void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
   try {
-    answer = FindOrWait(async);
+    answer = ServeOrJoin(async->key.at(), async->call, nullptr,
+                         [&](Aftermath& after) STOCKADE_REQUIRES(kShardMutex) { return SitDown(async, after); });
   } catch (...) {
     answer = ThrownError();
     Abandon(async->call);
@@ -73,12 +74,9 @@ void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   Deliver(async, *std::move(answer));
 }
 
-// Returns nothing if the call waits for a flight and will get its answer.
-std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
+// Has the call wait for the flight that it has joined.
+absl::Status CacheCore::SitDown(const AsyncPtr& async, Aftermath& after) {
   CacheCall& call = async->call;
-  Aftermath after(*this);
-  ShardLock lock;
-  if (std::optional<Answer> answer = Open(async->key.at(), call, nullptr, lock)) return answer;
   const FlightPtr flight = call.flight;
   absl::Status refusal = StartAsyncThreads(call);
   try {
@@ -89,7 +87,7 @@ std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
         const Instant now = Now();
         now < flight->not_before ? tier_->QueueUpLater(flight) : QueueUp(flight, now, after);
       }
-      return std::nullopt;
+      return absl::OkStatus();
     }
   } catch (...) {  // Before another thread can answer the call.
     if (async->waits()) StopWaiting(*async);
@@ -99,7 +97,7 @@ std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
   return refusal;
 }
 
-// The call waits in a list, where the timers look after it. With the shard's mutex held, as the next ones.
+// The call waits in a list, where the timers look after it.
 void CacheCore::WaitIn(Waiter::List& list, const AsyncPtr& async) {
   async->Enter(list, async);
   if (async->call.flight != nullptr) waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -124,8 +122,9 @@ void CacheCore::WatchAsync(const AsyncPtr& async) {
   const auto check = [this, weak = std::weak_ptr(async)] {
     if (const AsyncPtr waiting = weak.lock()) CheckAsync(waiting);
   };
-  const Instant at = call.flight == nullptr ? call.deadline
-                                            : std::min({call.deadline, call.soft_deadline, call.flight->hard_deadline});
+  const Instant at = call.flight == nullptr
+                         ? call.deadline
+                         : std::min({call.deadline, call.soft_deadline, call.flight->times.hard_deadline});
   if (async->timer.has_value()) timers_->Cancel(*std::exchange(async->timer, std::nullopt));
   if (at != Instant::InfiniteFuture()) async->timer = timers_->Schedule(at, check);
   if (call.stop.stop_possible() && !async->on_stop.has_value()) {
@@ -148,7 +147,7 @@ void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
   Aftermath after(*this);
   {
     Shard& shard = shards_[async->key.shard];
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     if (!async->waits()) return;
     const Instant now = Now();
     answer = call.flight == nullptr ? Expired(call, now) : GiveUp(call, now, after);
@@ -205,7 +204,7 @@ std::optional<Answer> CacheCore::FindOrQueue(const AsyncPtr& async) {
   {
     ReadHold reading;  // Ends before user code runs, which may update the key.
     if (TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
-      const ShardLock lock = Lock(shard);
+      const ShardLock lock(shard);
       answer = Serve(at, now, true, call.result, due);
     }
   }
@@ -217,7 +216,7 @@ std::optional<Answer> CacheCore::FindOrQueue(const AsyncPtr& async) {
     started = timers_->Start();
   }
   if (!started.ok()) return started;
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   if (shard.closed) return CancelledError();
   WaitIn(shard.ready, async);
   return std::nullopt;
@@ -243,7 +242,7 @@ void CacheCore::ScheduleRead(size_t shard) noexcept {
 // Null: all were answered meanwhile.
 AsyncPtr CacheCore::TakeReady(size_t index) {
   Shard& shard = shards_[index];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   if (shard.ready.empty()) return nullptr;
   AsyncPtr async = std::static_pointer_cast<AsyncCall>(shard.ready.front());
   StopWaiting(*async);
@@ -271,7 +270,7 @@ void CacheCore::ReadNext(size_t shard) noexcept {
 // Has the call wait for the end of an update. False: none of the key is under way, or the call has waited for one.
 bool CacheCore::Park(const AsyncPtr& async) {
   Shard& shard = shards_[async->key.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   const auto updates = shard.updates.find(async->key.hash);
   if (updates == shard.updates.end() || async->outlasted_update || shard.closed) return false;
   WaitIn(updates->second.parked, async);

@@ -50,7 +50,7 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
   claimed.here.reserve(parts.size());
   claimed.elsewhere.reserve(parts.size());
   for (Part& part : parts) {
-    if (!part.answer.has_value()) Claim(part, warm_up, claimed);
+    if (!part.answer.has_value()) LookUp(part, warm_up, claimed);
   }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
   BeginAll(claimed.here, LoadQueue::kNone);
@@ -60,36 +60,41 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
   }
 }
 
-// Looks up a part, or adds it to a flight, which it claims if it has started it.
-void CacheCore::Claim(Part& part, bool warm_up, Claimed& claimed) noexcept {
+// Answers a part, or adds it to a flight, which it claims if it has started it.
+void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
   CacheCall& call = part.call;
   try {
-    Aftermath after(*this);
-    ShardLock lock;
-    part.answer = Open(part.at, call, nullptr, lock);
-    if (part.answer.has_value()) return;
-    Sit(call);
-    if (call.result != kRequestMiss) return;
-    if (warm_up) Count(kRefreshWarmUp);
-    if (call.flight->phase != Flight::Phase::kReady) return;
-    const LoadQueue queue = QueueFor(call);
-    if (!has_.load_all && (queue != LoadQueue::kNone || tier_ == nullptr)) {
-      if (queue != LoadQueue::kNone) QueueUp(call.flight, Now(), after);
-    } else if (queue == LoadQueue::kNone) {
-      claimed.here.push_back(call.flight);
-    } else {
-      claimed.queue = queue;
-      claimed.elsewhere.push_back(call.flight);
-    }
+    part.answer = ServeOrJoin(part.at, call, nullptr, [&](Aftermath& after) STOCKADE_REQUIRES(kShardMutex) {
+      SitDown(call);
+      if (call.result == kRequestMiss) {
+        if (warm_up) Count(kRefreshWarmUp);
+        Claim(call, claimed, after);
+      }
+      return absl::OkStatus();
+    });
   } catch (...) {
     part.answer = ThrownError();
     Abandon(call);
   }
 }
 
+// `call` has started its flight.
+void CacheCore::Claim(const CacheCall& call, Claimed& claimed, Aftermath& after) {
+  if (call.flight->phase != Flight::Phase::kReady) return;
+  const LoadQueue queue = QueueFor(call);
+  if (!has_.load_all && (queue != LoadQueue::kNone || tier_ == nullptr)) {
+    if (queue != LoadQueue::kNone) QueueUp(call.flight, Now(), after);
+  } else if (queue == LoadQueue::kNone) {
+    claimed.here.push_back(call.flight);
+  } else {
+    claimed.queue = queue;
+    claimed.elsewhere.push_back(call.flight);
+  }
+}
+
 void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept {
   std::erase_if(flights, [&](const FlightPtr& flight) {
-    const ShardLock lock = Lock(shards_[flight->key.shard]);
+    const ShardLock lock(shards_[flight->key.shard]);
     if (flight->phase != Flight::Phase::kReady || flight->In(queue)) return true;
     EnterQueue(*flight, queue, Now());
     return false;

@@ -82,9 +82,9 @@ void CacheCore::Shutdown() {
     Waiter::List cancelled;  // They wait for a lock.
     {
       Shard& shard = shards_[index];
-      const ShardLock lock = Lock(shard);
+      const ShardLock lock(shard);
       shard.closed = true;
-      shard.flights.ForEach([&](Flight& flight) {
+      shard.flights.ForEach([&](Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
         if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
       });
       for (auto& [hash, updates] : shard.updates) Waiter::MoveAll(updates.parked, cancelled, false);
@@ -106,16 +106,7 @@ void CacheCore::Shutdown() {
   timers_.reset();
   async_read_pool_.Finish();
   refresh_pool_.Finish();
-  for (size_t index = 0; index < shard_count_; ++index) {
-    Shard& shard = shards_[index];
-    for (uint32_t id = 1; id < shard.entries.end(); ++id) {
-      if (shard.entries[id].free()) continue;
-      Slot& slot = shard.entries[id];
-      shard.entries.Free(shard.entries.Unlink(slot), [&] {
-        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.Add(box);
-      });
-    }
-  }
+  for (size_t index = 0; index < shard_count_; ++index) Empty(shards_[index]);
   FlushRetired();
 }
 
@@ -239,7 +230,7 @@ bool CacheCore::MayServe(const Slot& entry, Instant now) const {
   return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
 }
 
-// Leaves it to `after` to give the flight's lease back, if it has one. With the mutex of the flight's shard held.
+// Leaves it to `after` to give the flight's lease back, if it has one.
 void CacheCore::GiveBackLease(const FlightPtr& flight, Aftermath& after) {
   if (!flight->lease.token.empty()) tier_->GiveBackLease(flight, after);
 }
@@ -247,7 +238,7 @@ void CacheCore::GiveBackLease(const FlightPtr& flight, Aftermath& after) {
 // Whether the result of a flight that runs is not older than the tier promises.
 bool CacheCore::MayJoin(const Flight& flight, Instant now) const {
   return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
-         now < flight.begun + tier_->cache->max_staleness();
+         now < flight.times.begun + tier_->cache->max_staleness();
 }
 
 }  // namespace stockade::cache_internal

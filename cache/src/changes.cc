@@ -20,20 +20,25 @@ namespace {
 // The number of slots that an invalidation looks at while it holds the mutex once.
 constexpr uint32_t kStep = 16;
 
-// While the result exists, loaders of the shard get no previous value. NotModified() would store that value again,
-// behind the steps of an invalidation.
-template <typename Shard>
-auto Clear(Shard& shard) {
-  const auto add = [&shard](int count) {
-    SyncPoint();
-    const MutexLock lock(shard.mutex);
-    shard.clearings += count;
-  };
-  add(1);
-  return absl::Cleanup([add] { add(-1); });
-}
-
 }  // namespace
+
+// While it exists, loaders of the shard get no previous value. NotModified() would store that value again, behind the
+// steps of an invalidation.
+class CacheCore::Clearing {
+ public:
+  explicit Clearing(Shard& shard) : shard_(shard) { Add(1); }
+  ~Clearing() { Add(-1); }
+  Clearing(const Clearing&) = delete;
+  Clearing& operator=(const Clearing&) = delete;
+
+ private:
+  void Add(int count) STOCKADE_EXCLUDES(kShardMutex) {
+    const ShardLock lock(shard_);
+    shard_.clearings += count;
+  }
+
+  Shard& shard_;
+};
 
 bool CacheCore::TryPut(const KeyAt& at, const void* value) {
   if (!puts_are_plain_) return false;
@@ -41,13 +46,14 @@ bool CacheCore::TryPut(const KeyAt& at, const void* value) {
   Shard& shard = shards_[at.shard];
   IndexOf(at.hash).Prefetch(at.hash);
   bool crowd = false;
-  ShardLock lock(shard.mutex, std::try_to_lock);
-  if (!lock.owns_lock() || !shard.flights.empty() || shard.walk.over_at != Instant::InfiniteFuture()) return false;
+  if (!ShardLock::TryLock(shard)) return false;
+  ShardLock lock(shard, std::adopt_lock);
+  if (!shard.flights.empty() || shard.walk.over_at != Instant::InfiniteFuture()) return false;
   NewEntry fresh{value, nullptr, 1, Instant::InfiniteFuture(), nullptr};
   Slot* const entry = FindEntry(at);
   if (entry == nullptr) {
     if (has_.key_boxes || !TryReplaceVictim(shard, at, fresh, crowd)) return false;
-    lock.unlock();
+    lock.Unlock();
     if (crowd) LogCrowd();
     return true;
   }
@@ -75,12 +81,12 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
   const Slot* stored = nullptr;
   {
     Shard& shard = shards_[at.shard];
-    ShardLock lock = Lock(shard);
+    ShardLock lock(shard);
     Slot* old = FindEntry(at);
     if (old == nullptr && fits && has_.key_boxes) {
-      lock.unlock();
+      lock.Unlock();
       fresh.box = BoxFor(at.key, nullptr, false);
-      lock.lock();
+      lock.Lock();
       old = FindEntry(at);
     }
     if (const FlightPtr flight = Current(at); flight != nullptr) {
@@ -114,7 +120,7 @@ void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
 // Removes the key's entry, and has nobody join its load any more, if they are older than the position `before`.
 void CacheCore::ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) {
   Shard& shard = shards_[at.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   Slot* const entry = FindEntry(at);
   if (const FlightPtr flight = Current(at); flight != nullptr && flight->lease.position < before) {
     DropOldLease(flight, before, after);
@@ -158,13 +164,13 @@ void CacheCore::InvalidateTag(std::string_view tag) {
 void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
-    const auto clearing = Clear(shard);
+    const Clearing clearing(shard);
     std::optional<EntryTable::Doomed> doomed;
     for (bool more = true; more; GiveWay(shard)) {
       Aftermath after(*this);
-      const ShardLock lock = Lock(shard);
+      const ShardLock lock(shard);
       if (!doomed.has_value()) {
-        shard.flights.DetachRunningIf([&](const FlightPtr& flight) {
+        shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           Slot* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
           return flight->lease.position < before &&
                  (!TryFindEntry(flight->key.at(), entry) || (entry != nullptr && entry->HasTag(tag)));
@@ -205,13 +211,13 @@ void CacheCore::InvalidateAll() {
 void CacheCore::ClearAll(uint64_t before) noexcept {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
-    const auto clearing = Clear(shard);
+    const Clearing clearing(shard);
     uint32_t end = 1;
     for (uint32_t next = 1; next == 1 || next < end; GiveWay(shard)) {
       Aftermath after(*this);
-      const ShardLock lock = Lock(shard);
+      const ShardLock lock(shard);
       if (next == 1) {
-        shard.flights.DetachRunningIf([&](const FlightPtr& flight) {
+        shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           DropOldLease(flight, before, after);
           return flight->lease.position < before;
         });
@@ -230,27 +236,31 @@ void CacheCore::ClearAll(uint64_t before) noexcept {
 // Lives as long as an update of a strict cache has, or waits for, its key's lock.
 class CacheCore::UpdateMark {
  public:
-  UpdateMark(CacheCore& core, const KeyAt& at) : core_(core), hash_(at.hash), shard_(at.shard) {
-    const ShardLock lock = Lock(core_.shards_[shard_]);
-    ++core_.shards_[shard_].updates[hash_].under_way;
-  }
+  UpdateMark(CacheCore& core, const KeyAt& at) : core_(core), hash_(at.hash), shard_(at.shard) { Begin(); }
   // The lock must be released.
   ~UpdateMark() {
-    Shard& shard = core_.shards_[shard_];
-    size_t woken = 0;
-    {
-      const ShardLock lock = Lock(shard);
-      const auto updates = shard.updates.find(hash_);
-      woken = updates->second.parked.size();
-      Waiter::MoveAll(updates->second.parked, shard.ready, true);
-      if (--updates->second.under_way == 0) shard.updates.erase(updates);
-    }
-    for (; woken > 0; --woken) core_.ScheduleRead(shard_);
+    for (size_t woken = End(); woken > 0; --woken) core_.ScheduleRead(shard_);
   }
   UpdateMark(const UpdateMark&) = delete;
   UpdateMark& operator=(const UpdateMark&) = delete;
 
  private:
+  void Begin() STOCKADE_EXCLUDES(kShardMutex) {
+    Shard& shard = core_.shards_[shard_];
+    const ShardLock lock(shard);
+    ++shard.updates[hash_].under_way;
+  }
+  // Returns the number of calls that have waited for it.
+  size_t End() STOCKADE_EXCLUDES(kShardMutex) {
+    Shard& shard = core_.shards_[shard_];
+    const ShardLock lock(shard);
+    const auto updates = shard.updates.find(hash_);
+    const size_t woken = updates->second.parked.size();
+    Waiter::MoveAll(updates->second.parked, shard.ready, true);
+    if (--updates->second.under_way == 0) shard.updates.erase(updates);
+    return woken;
+  }
+
   CacheCore& core_;
   const uint64_t hash_;
   const size_t shard_;

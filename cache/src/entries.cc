@@ -105,7 +105,7 @@ Slot* CacheCore::FindValue(const KeyAt& at) noexcept {
 }
 
 // Returns null if the value is not to be stored, or if there is no memory or the copy of the key throws. Runs the
-// weigher, so no mutex may be held.
+// weigher.
 EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
     std::optional<EntryTimes> times = loaded.times;
@@ -249,7 +249,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after
   Slot* stored = nullptr;
   try {
     stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this,
-                             [&](Slot& slot) { Write(slot, at.key, &fresh); });
+                             [&](Slot& slot) STOCKADE_REQUIRES(kShardMutex) { Write(slot, at.key, &fresh); });
   } catch (const std::bad_alloc&) {
     LogThrown("a value is not stored");
     --count;
@@ -289,11 +289,11 @@ void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& 
   const int64_t weight = slot.weight;
   ReportLeaving(slot, cause, after);
   const Box* box = nullptr;
-  shard.entries.Free(id, [&] { box = Write(slot, nullptr, nullptr); });
+  shard.entries.Free(id, [&]() STOCKADE_REQUIRES(kShardMutex) { box = Write(slot, nullptr, nullptr); });
   Retire(shard, box, weight, after);
 }
 
-// Evicts until the weight is within its bound; no mutex is held. `spared` was just stored and is evicted last. It may
+// Evicts until the weight is within its bound. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
 void CacheCore::Trim(const Slot* spared, Aftermath& after) noexcept {
@@ -311,7 +311,7 @@ void CacheCore::Trim(const Slot* spared, Aftermath& after) noexcept {
 
 bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermath& after) noexcept {
   Shard& shard = shards_[index];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   const uint32_t victim = shard.entries.Evict(spared);
   if (victim == 0) return false;
   AddEntries(-1, -shard.entries[victim].weight);
@@ -324,7 +324,7 @@ bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermat
 // thread that all caches of the process share. Of each batch, one box per thread may stay, which the thread was
 // reading. After the batch of a pinned value was freed, its handles own it: each has a share.
 
-// With the shard's mutex held. With a clock other than the system clock, boxes are freed at once, so that a test with a
+// With a clock other than the system clock, boxes are freed at once, so that a test with a
 // ManualClock sees when values are destroyed.
 void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept {
   if (box == nullptr) return;
@@ -346,7 +346,7 @@ void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& 
   retired.MoveTo(after.boxes);
 }
 
-// Gives back a share of each box. Runs destructors of keys and values, so no mutex may be held.
+// Gives back a share of each box. Runs destructors of keys and values.
 void CacheCore::FreeBoxes(BoxList boxes) noexcept {
   BoxList kept;
   while (!boxes.empty()) {
@@ -366,17 +366,29 @@ void CacheCore::FreeBoxes(BoxList boxes) noexcept {
   }
   if (kept.empty()) return;
   {
-    const ShardLock lock = Lock(shards_[0]);
+    const ShardLock lock(shards_[0]);
     shards_[0].retired.boxes.AddAll(std::move(kept));
   }
   if (options_.clock == Clock::System()) PlanReclaim();
+}
+
+// Removes all entries, of which nobody is told: the cache ends.
+void CacheCore::Empty(Shard& shard) {
+  const ShardLock lock(shard);
+  for (uint32_t id = 1; id < shard.entries.end(); ++id) {
+    Slot& slot = shard.entries[id];
+    if (slot.free()) continue;
+    shard.entries.Free(shard.entries.Unlink(slot), [&]() STOCKADE_REQUIRES(kShardMutex) {
+      if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.Add(box);
+    });
+  }
 }
 
 // Frees what waits in all shards.
 void CacheCore::FlushRetired() noexcept {
   BoxList boxes;
   for (size_t index = 0; index < shard_count_; ++index) {
-    const ShardLock lock = Lock(shards_[index]);
+    const ShardLock lock(shards_[index]);
     shards_[index].retired.MoveTo(boxes);
   }
   FreeBoxes(std::move(boxes));
@@ -410,7 +422,7 @@ struct CacheCore::Notices {
   }
 };
 
-// Invokes the listener. No mutex is held.
+// Invokes the listener.
 void CacheCore::Notify(std::list<Removal> removed) noexcept {
   if (Notices* const notices = Notices::Of(this); notices != nullptr) {
     notices->pending.splice(notices->pending.end(), removed);
@@ -478,7 +490,6 @@ void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& 
   if (walk.next >= shard.entries.end()) walk = {.over_at = walk.passed_over_at};
 }
 
-// No mutex is held.
 void CacheCore::PlanSweep() noexcept {
   if (sweep_interval_ == absl::InfiniteDuration()) return;
   PlanOnce(sweep_planned_, [&] {
@@ -512,7 +523,7 @@ void CacheCore::Sweep() {
   for (size_t index = 0; index < shard_count_;) {
     Shard& shard = shards_[index];
     Aftermath after(*this);
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     if (shard.closed) return;
     if (now >= shard.walk.over_at) {
       SweepSome(shard, Shard::kSweptAtOnce, now, after);

@@ -299,7 +299,7 @@ class EntryTable {
   }
 
   template <typename Equal>
-  Slot* Find(uint64_t hash, const Equal& equal) const {
+  Slot* Find(uint64_t hash, const Equal& equal) const STOCKADE_REQUIRES(kShardMutex) {
     return index_->Find(hash, equal);
   }
   size_t size() const { return queue_.size(); }
@@ -308,8 +308,8 @@ class EntryTable {
   // Adds a slot, into which `write` puts the key, the value and the time. The key must not be in the table. Throws
   // std::bad_alloc. `reader`: see EntryIndex.
   template <typename Write>
-  Slot& Insert(uint64_t hash, int64_t weight, std::unique_ptr<EntryExtra> extra, const void* reader,
-               const Write& write) {
+  Slot& Insert(uint64_t hash, int64_t weight, std::unique_ptr<EntryExtra> extra, const void* reader, const Write& write)
+      STOCKADE_REQUIRES(kShardMutex) {
     index_->Reserve(reader);
     const uint32_t id = slab_.Take();
     Slot& slot = slab_[id];
@@ -372,7 +372,7 @@ class EntryTable {
   uint32_t Evict(const Slot* spared) { return queue_.Evict(spared); }
   // `clear` takes out what the slot owns.
   template <typename Clear>
-  void Free(uint32_t id, const Clear& clear) {
+  void Free(uint32_t id, const Clear& clear) STOCKADE_REQUIRES(kShardMutex) {
     Slot& slot = slab_[id];
     index_->Remove(slot);
     if (slot.extra != nullptr) SetExtra(slot, nullptr);

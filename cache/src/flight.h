@@ -146,7 +146,7 @@ inline bool IsNested() {
   return LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny();
 }
 
-// A thread or a callback that waits. Everything except the constants is guarded by the mutex of its key's shard.
+// A thread or a callback that waits.
 //
 // Invariant: it is in one list, or it has left, or its flight is answered and a thread that answers it calls Wake().
 class Waiter {
@@ -163,25 +163,26 @@ class Waiter {
   virtual void Wake(bool answered) = 0;
   virtual bool is_callback() const = 0;
 
-  bool waits() const { return list_ != nullptr; }
-  void Enter(List& list, std::shared_ptr<Waiter> self) {
+  bool waits() const STOCKADE_REQUIRES(kShardMutex) { return list_ != nullptr; }
+  void Enter(List& list, std::shared_ptr<Waiter> self) STOCKADE_REQUIRES(kShardMutex) {
     place_ = list.insert(list.end(), std::move(self));
     list_ = &list;
   }
-  void Leave() { std::exchange(list_, nullptr)->erase(place_); }
+  void Leave() STOCKADE_REQUIRES(kShardMutex) { std::exchange(list_, nullptr)->erase(place_); }
   // Moves all waiters of a list to another one, which they leave by themselves if it is `theirs`.
-  static void MoveAll(List& from, List& to, bool theirs) {
+  static void MoveAll(List& from, List& to, bool theirs) STOCKADE_REQUIRES(kShardMutex) {
     for (const auto& waiter : from) waiter->list_ = theirs ? &to : nullptr;
     to.splice(to.end(), from);
   }
 
   const Instant deadline;
   const bool nested;
-  bool parked = false;  // Is in ThreadWaiter::Wait(), or was woken from it and has not checked the flight yet.
+  // Is in ThreadWaiter::Wait(), or was woken from it and has not checked the flight yet.
+  bool parked STOCKADE_GUARDED_BY(kShardMutex) = false;
 
  private:
-  List* list_ = nullptr;  // Null: in none, or in one that it does not leave by itself.
-  List::iterator place_;
+  List* list_ STOCKADE_GUARDED_BY(kShardMutex) = nullptr;  // Null: in none, or in one that it does not leave by itself.
+  List::iterator place_ STOCKADE_GUARDED_BY(kShardMutex);
 };
 
 // Each has its own parker, so that thousands of threads that are answered at once do not contend for a mutex.
@@ -252,9 +253,8 @@ struct AsyncCall final : AsyncReply, Waiter {
 
   const KeptKey key;
   CacheCall call;
-  // Guarded by the mutex of the key's shard.
-  bool outlasted_update = false;  // Has waited for the end of an update of its key.
-  // These check it while it waits.
+  bool outlasted_update STOCKADE_GUARDED_BY(kShardMutex) = false;  // Has waited for the end of an update of its key.
+  // These check it while it waits. They change with the mutex held, and then by the one thread that has ended the wait.
   std::optional<TimerQueue::Id> timer;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };
@@ -263,12 +263,13 @@ using AsyncPtr = std::shared_ptr<AsyncCall>;
 // The queues of executors that a flight may be in: none, one or both.
 enum class LoadQueue : uint8_t { kNone = 0, kLoad = 1, kRefresh = 2 };
 
-// One load of one key. Everything except the constants is guarded by the mutex of the key's shard.
+// One load of one key.
 //
 // Invariants: the thread that changes the phase from kReady to kRunning runs the loader. The phase changes back only if
 // that thread's caller gave up and others wait. `answer` is final when `answered` is true. That may be before the
 // loader has ended (a Put, a time-out, the destruction of the cache), and is the case at the latest then. A call that
-// has joined stays in `waiters` until it has its answer or leaves.
+// has joined stays in `waiters` until it has its answer or leaves. What no mutex guards is constant or belongs to the
+// thread that runs the loader.
 struct Flight final : FlightNode {
   enum class Phase {
     kBlocked,  // Two older loads of the key still run.
@@ -277,29 +278,31 @@ struct Flight final : FlightNode {
     kFinished,
   };
 
-  Flight(const CacheCore* cache, const std::string& n, KeptKey k, LoaderPtr l)
-      : FlightNode(cache), cache_name(n), key(std::move(k)), loader(std::move(l)) {}
+  Flight(const CacheCore* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background)
+      : FlightNode(cache), cache_name(n), key(std::move(k)), loader(std::move(l)), in_background(background) {}
 
   bool IsFor(const void* other) const override { return key.holder->Is(other); }
 
   std::string Text() const override { return Concat("'", cache_name, "' key ", key.holder->Text()); }
 
-  bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
-  bool queued() const { return queues != 0; }
-  bool In(LoadQueue queue) const { return (queues & static_cast<uint8_t>(queue)) != 0; }
-  void Enter(LoadQueue queue) { queues |= static_cast<uint8_t>(queue); }
-  void Leave(LoadQueue queue) { queues &= static_cast<uint8_t>(~static_cast<uint8_t>(queue)); }
+  bool started() const STOCKADE_REQUIRES(kShardMutex) { return phase == Phase::kRunning || phase == Phase::kFinished; }
+  bool queued() const STOCKADE_REQUIRES(kShardMutex) { return queues != 0; }
+  bool In(LoadQueue queue) const STOCKADE_REQUIRES(kShardMutex) { return (queues & static_cast<uint8_t>(queue)) != 0; }
+  void Enter(LoadQueue queue) STOCKADE_REQUIRES(kShardMutex) { queues |= static_cast<uint8_t>(queue); }
+  void Leave(LoadQueue queue) STOCKADE_REQUIRES(kShardMutex) {
+    queues &= static_cast<uint8_t>(~static_cast<uint8_t>(queue));
+  }
   // Whether it runs even if no thread waits for it. O(waiters).
-  bool NeedsExecutor() const {
+  bool NeedsExecutor() const STOCKADE_REQUIRES(kShardMutex) {
     return in_background || std::any_of(waiters.begin(), waiters.end(), [](const auto& w) { return w->is_callback(); });
   }
 
   // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
-  void Begin(Instant now, Instant hard, Pinned was, std::vector<std::string> was_tags) {
+  void Begin(Instant now, Instant hard, Pinned was, std::vector<std::string> was_tags) STOCKADE_REQUIRES(kShardMutex) {
     phase = Phase::kRunning;
-    begun = now;
+    times.begun = now;
+    times.hard_deadline = hard;
     if (lease.token.empty()) lease.position = 0;
-    hard_deadline = hard;
     previous = std::move(was);
     previous_tags = std::move(was_tags);
     voided.clear();
@@ -309,10 +312,10 @@ struct Flight final : FlightNode {
   }
 
   // Records that a tag was invalidated while the loader ran.
-  void Void(std::string_view tag) { voided.try_emplace(std::string(tag), ++voids); }
+  void Void(std::string_view tag) STOCKADE_REQUIRES(kShardMutex) { voided.try_emplace(std::string(tag), ++voids); }
   // For a result with `tags`: the first invalidation of one of them. The result is valid only for calls that joined
   // before it.
-  uint64_t FirstVoid(const std::vector<std::string>& tags) const {
+  uint64_t FirstVoid(const std::vector<std::string>& tags) const STOCKADE_REQUIRES(kShardMutex) {
     uint64_t first = kNeverVoided;
     for (const std::string& tag : tags) {
       if (const auto found = voided.find(tag); found != voided.end()) first = std::min(first, found->second);
@@ -329,41 +332,63 @@ struct Flight final : FlightNode {
 
   const std::string& cache_name;
   const KeptKey key;
-  const LoaderPtr loader;  // The loader of the call that started it; null for the cache's.
+  const LoaderPtr loader;    // The loader of the call that started it; null for the cache's.
+  const bool in_background;  // Runs even if no call waits for it.
 
-  Phase phase = Phase::kReady;
-  uint8_t queues = 0;          // Of LoadQueue.
-  bool in_background = false;  // Runs even if no call waits for it.
+  Phase phase STOCKADE_GUARDED_BY(kShardMutex) = Phase::kReady;
+  uint8_t queues STOCKADE_GUARDED_BY(kShardMutex) = 0;  // Of LoadQueue.
   // The waiter that was woken to run it, and whether only that waiter may, because the last runner gave up.
-  const Waiter* roused = nullptr;
-  bool relayed = false;
-  // Counted from the creation, then from the queueing, then from the start, or from `busy_since` while another process
-  // loads the key: while calls wait, it only moves later.
-  Instant hard_deadline = Instant::InfiniteFuture();
-  Waiter::List waiters;
+  const Waiter* roused STOCKADE_GUARDED_BY(kShardMutex) = nullptr;
+  bool relayed STOCKADE_GUARDED_BY(kShardMutex) = false;
+  Waiter::List waiters STOCKADE_GUARDED_BY(kShardMutex);
+  // The number of invalidations of tags so far.
+  uint64_t voids STOCKADE_GUARDED_BY(kShardMutex) = 0;
+  // For each tag its first invalidation in this run, as a value of `voids`.
+  std::map<std::string, uint64_t> voided STOCKADE_GUARDED_BY(kShardMutex);
 
-  Instant begun = Instant::InfinitePast();  // The last run.
-  Pinned previous;                          // The value of the key when the run began.
+  // While a thread runs the loader, no other one changes these.
+  struct Times {
+    Instant begun = Instant::InfinitePast();  // The last run.
+    // Counted from the creation, then from the queueing, then from the start, or from `busy_since`: while calls wait,
+    // it only moves later.
+    Instant hard_deadline = Instant::InfiniteFuture();
+    // When the tier first said that another process loads the key.
+    Instant busy_since = Instant::InfiniteFuture();
+
+    bool IsBusy() const { return busy_since != Instant::InfiniteFuture(); }
+  };
+  Times times STOCKADE_GUARDED_BY(kShardMutex);
+  // For that thread, which need not hold the mutex.
+  const Times& RunnersTimes() const STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return times; }
+
+  // Used by the thread that runs the loader.
+  Pinned previous;  // The value of the key when the run began.
   std::vector<std::string> previous_tags;
-  uint64_t voids = 0;                      // The number of invalidations of tags so far.
-  std::map<std::string, uint64_t> voided;  // For each tag its first invalidation in this run, as a value of `voids`.
 
   // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
-  TierLease lease;
-  std::optional<std::string> tier_key;             // Encoded. Set before the first lease, and constant from then on.
-  Instant not_before = Instant::InfinitePast();    // kReady: another process loads the key. Ask again then.
-  bool lease_ended = false;                        // kRunning: the other load has ended since the run began.
-  Instant queued_up_at = Instant::InfinitePast();  // The time for which QueueUpLater() has scheduled a timer.
-  bool loads_alone = false;                        // The tier was away: the next run does not ask again.
-  bool checks = false;         // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
-  uint64_t known_version = 0;  // Of the entry that it refreshes.
-  Instant busy_since = Instant::InfiniteFuture();  // When the tier first said that another process loads the key.
-  bool IsBusy() const { return busy_since != Instant::InfiniteFuture(); }
+  TierLease lease STOCKADE_GUARDED_BY(kShardMutex);
+  // kReady: another process loads the key. Ask again then.
+  Instant not_before STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
+  // kRunning: the other load has ended since the run began.
+  bool lease_ended STOCKADE_GUARDED_BY(kShardMutex) = false;
+  // The time for which QueueUpLater() has scheduled a timer.
+  Instant queued_up_at STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
+  // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
+  bool checks STOCKADE_GUARDED_BY(kShardMutex) = false;
+  // Used by the thread that runs the loader, or before it begins.
+  std::optional<std::string> tier_key;  // Encoded. Set before the first lease, and constant from then on.
+  bool loads_alone = false;             // The tier was away: the next run does not ask again.
+  uint64_t known_version = 0;           // Of the entry that it refreshes.
 
-  bool answered = false;
-  bool stale = false;                 // The answer is an expired value that replaces an error.
-  uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
-  Answer answer = absl::UnknownError("");
+  bool answered STOCKADE_GUARDED_BY(kShardMutex) = false;
+  struct Result {
+    Answer answer = absl::UnknownError("");
+    bool stale = false;                 // The answer is an expired value that replaces an error.
+    uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
+  };
+  Result result STOCKADE_GUARDED_BY(kShardMutex);
+  // For a thread that knows that `answered` is true, which need not hold the mutex.
+  const Result& FinalResult() const STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return result; }
 };
 
 // Flights in the order in which they were added, linked through themselves: a flight must be able to end without

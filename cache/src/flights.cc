@@ -1,5 +1,5 @@
 // Flights from their start to their end: who runs them, the loader, the result, and the work that follows when no mutex
-// is held. Functions are called with the mutex of the flight's shard held unless they say otherwise.
+// is held.
 
 #include <algorithm>
 #include <functional>
@@ -13,9 +13,9 @@
 
 namespace stockade::cache_internal {
 
-FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now) {
-  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, Keep(at), std::move(loader));
-  flight->hard_deadline = now + options_.load_hard_timeout;
+FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background) {
+  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, Keep(at), std::move(loader), in_background);
+  flight->times.hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
 }
@@ -61,7 +61,7 @@ void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept {
 
 // Called once per flight.
 void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept {
-  flight.answer = std::move(answer);
+  flight.result.answer = std::move(answer);
   flight.answered = true;
   Waiter::MoveAll(flight.waiters, after.answered, false);
 }
@@ -78,15 +78,15 @@ void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) noexcep
 // The hard time-out of a step that begins now. The steps in which a flight asks for a key that another process loads
 // count as one.
 Instant CacheCore::HardDeadline(const Flight& flight, Instant now) const {
-  return std::min(now, flight.busy_since) + options_.load_hard_timeout;
+  return std::min(now, flight.times.busy_since) + options_.load_hard_timeout;
 }
 
 // Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
 // deadline.
 bool CacheCore::IsHung(Flight& flight, Instant now) const {
-  if (flight.answered || now < flight.hard_deadline) return false;
-  if (flight.phase != Flight::Phase::kReady || flight.queued() || flight.IsBusy()) return true;
-  flight.hard_deadline = HardDeadline(flight, now);
+  if (flight.answered || now < flight.times.hard_deadline) return false;
+  if (flight.phase != Flight::Phase::kReady || flight.queued() || flight.times.IsBusy()) return true;
+  flight.times.hard_deadline = HardDeadline(flight, now);
   return false;
 }
 
@@ -145,13 +145,12 @@ void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& err
     if (!old->has_value() || now >= times.stale_until) return;
     if (!MayServe(*old, now) && options_.stale_if_error == absl::ZeroDuration()) return;
     error = ValueOf(*old);
-    flight.stale = now >= times.expires_at;
+    flight.result.stale = now >= times.expires_at;
   } catch (const std::bad_alloc&) {
     LogThrown("a failed load is not replaced by an old value");
   }
 }
 
-// No mutex is held.
 void CacheCore::Offer(LoadQueue queue, QueuedLoad load) noexcept {
   try {
     ExecutorOf(queue)->Schedule(std::move(load));
@@ -193,14 +192,14 @@ void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept 
   Refused(queue, dropped != nullptr ? *dropped : batch);
 }
 
-// Answers the flights that no thread has begun. No mutex is held.
+// Answers the flights that no thread has begun.
 void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept {
   const absl::Status refusal = StatusWithText(absl::StatusCode::kResourceExhausted, [&] {
     return Named(Concat(": the ", queue == LoadQueue::kLoad ? "load_executor" : "refresh_executor", " dropped a load"));
   });
   for (const FlightPtr& flight : flights) {
     Aftermath after(*this);
-    const ShardLock lock = Lock(shards_[flight->key.shard]);
+    const ShardLock lock(shards_[flight->key.shard]);
     flight->Leave(queue);
     if (flight->started() || flight->queued() || flight->answered) continue;
     if (flight->in_background) LogParts(LogSeverity::kError, refusal.message());
@@ -213,7 +212,7 @@ void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noe
 bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   Aftermath after(*this);
   Shard& shard = shards_[flight.key.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   flight.Leave(queue);
   if (flight.phase != Flight::Phase::kReady || flight.answered) return false;
   if (flight.waiters.empty() && !flight.in_background) {
@@ -254,7 +253,7 @@ class CacheCore::BatchNode final : public FlightNode {
   const std::span<const FlightPtr> flights_;
 };
 
-// Runs flights that this thread has begun; no mutex is held. A tier may have the values already, or know of a process
+// Runs flights that this thread has begun. A tier may have the values already, or know of a process
 // that loads them. For one flight, returns the runner's answer if it differs from the flight's.
 std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept {
   Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
@@ -275,7 +274,7 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
                                            Aftermath& after) noexcept {
   const FlightPtr& first = flights.front();
   Instant hard_deadline = Instant::InfiniteFuture();
-  for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
+  for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->RunnersTimes().hard_deadline);
   const Instant deadline = std::min(runner.deadline, hard_deadline);
   const Instant started = Now();
   bool threw = true;
@@ -355,7 +354,7 @@ void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool la
 // the runner's own answer if its caller gave up and others load again.
 std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                          Aftermath& after) noexcept {
-  const bool late = loaded.ended >= flight->hard_deadline;
+  const bool late = loaded.ended >= flight->RunnersTimes().hard_deadline;
   const bool absent = absl::IsNotFound(loaded.answer.status());
   const bool knows = loaded.answer.ok() || absent;
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
@@ -370,7 +369,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
   const Slot* stored = nullptr;
   Shard& shard = shards_[flight->key.shard];
   {
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
     if (gave_up && !flight->answered && flight->waiters.size() > 1) {
       own = loaded.answer;
@@ -378,7 +377,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
         HandOn(flight, now, after);
         return own;
       }
-      flight->fit_below = 0;  // They look up the key again.
+      flight->result.fit_below = 0;  // They look up the key again.
     }
     Slot* old = nullptr;
     const bool found = TryFindEntry(flight->key.at(), old);
@@ -400,7 +399,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
     if (!flight->answered) {
-      flight->fit_below = std::min(flight->fit_below, first_void);
+      flight->result.fit_below = std::min(flight->result.fit_below, first_void);
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
   }
@@ -410,7 +409,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
   return own;
 }
 
-// Ends a flight that runs, with its shard's mutex held; it is answered now or before the mutex is released. Its lease
+// Ends a flight that runs; it is answered now or before the mutex is released. Its lease
 // goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
 // The caller counts it as ended when the mutex is released.
 bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
@@ -426,7 +425,7 @@ bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) n
 // The runner's caller gave up, and others still wait for the flight.
 void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
   flight->phase = Flight::Phase::kReady;
-  flight->hard_deadline = now + options_.load_hard_timeout;
+  flight->times.hard_deadline = now + options_.load_hard_timeout;
   if (flight->NeedsExecutor()) QueueUp(flight, now, after);
   Rouse(*flight, true);
 }
@@ -444,10 +443,10 @@ void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) 
 // The same if the caller passes the flight to the executor.
 void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
   flight.Enter(queue);
-  flight.hard_deadline = HardDeadline(flight, now);
+  flight.times.hard_deadline = HardDeadline(flight, now);
 }
 
-// Wakes threads, and leaves callbacks in the list. Runs no user code; no mutex is held.
+// Wakes threads, and leaves callbacks in the list. Runs no user code.
 void CacheCore::Wake(Aftermath& after) {
   after.answered.remove_if([](const std::shared_ptr<Waiter>& waiter) {
     waiter->Wake(true);
@@ -455,7 +454,7 @@ void CacheCore::Wake(Aftermath& after) {
   });
 }
 
-// Does all the work in `after`. No mutex may be held, and this thread may not run a flight.
+// Does all the work in `after`. This thread may not run a flight.
 void CacheCore::Settle(Aftermath& after) noexcept {
   Wake(after);
   while (!after.queued.empty()) {
@@ -468,10 +467,11 @@ void CacheCore::Settle(Aftermath& after) noexcept {
     StopWatching(*async);
     waiters_.fetch_sub(1, std::memory_order_relaxed);
     const FlightPtr flight = std::move(async->call.flight);
-    if (async->call.joined < flight->fit_below) {
-      if (flight->stale) async->call.result = kRequestStale;
+    const Flight::Result& result = flight->FinalResult();
+    if (async->call.joined < result.fit_below) {
+      if (result.stale) async->call.result = kRequestStale;
       CountRequest(async->call);
-      Deliver(async, flight->answer);
+      Deliver(async, result.answer);
     } else {
       StartAsync(async);
     }

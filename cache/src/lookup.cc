@@ -1,5 +1,4 @@
 // Lookups: they answer from the entries, or join a flight and wait for it or run it. And the refreshes that they start.
-// Serve(), Join() and the functions that they share with Await() need the mutex of the key's shard.
 
 #include <algorithm>
 #include <functional>
@@ -58,31 +57,30 @@ Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_
 
 Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
   ReadHold reading;
+  const auto sit = [&](Aftermath&) STOCKADE_REQUIRES(kShardMutex) {
+    SitDown(call);
+    return absl::OkStatus();
+  };
   for (;;) {
-    ShardLock lock;
-    if (call.flight != nullptr) {  // Of FindAll().
-      lock = Lock(shards_[at.shard]);
-    } else {
+    if (call.flight == nullptr) {  // Otherwise FindAll() has had it join one.
       if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
-      if (std::optional<Answer> answer = Open(at, call, make_loader, lock)) return *std::move(answer);
-      Sit(call);
+      if (std::optional<Answer> answer = ServeOrJoin(at, call, make_loader, sit)) return *std::move(answer);
     }
-    if (std::optional<Answer> answer = Await(call, std::move(lock))) return *std::move(answer);
+    if (std::optional<Answer> answer = Wait(call)) return *std::move(answer);
     call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
   }
 }
 
-// The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none.
-// In the second case, returns nothing and locks the shard's mutex.
-std::optional<Answer> CacheCore::Open(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
-                                      ShardLock& lock) {
+// The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none,
+// and wait for it. Returns nothing in the second case.
+std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Sit sit) {
   for (;;) {
     const Instant now = Now();
     Aftermath after(*this);
-    ShardLock locked = Lock(shards_[at.shard]);
+    ShardLock lock(shards_[at.shard]);
     std::optional<RefreshTrigger> due;
     if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
-      locked.unlock();
+      lock.Unlock();
       if (due.has_value()) {
         absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
         if (loader.ok()) StartRefresh(at, *due, *std::move(loader));
@@ -92,14 +90,15 @@ std::optional<Answer> CacheCore::Open(const KeyAt& at, CacheCall& call, const Ma
     call.result = kRequestMiss;
     if (TimeOutHung(at, now, after)) continue;
     if (make_loader != nullptr && call.loader == nullptr && Current(at) == nullptr) {
-      locked.unlock();
+      lock.Unlock();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
       if (!loader.ok()) return loader.status();
       call.loader = *std::move(loader);
       continue;
     }
-    if (absl::Status refusal = Join(at, call, now); !refusal.ok()) return refusal;
-    lock = std::move(locked);
+    absl::Status refusal = Join(at, call, now);
+    if (refusal.ok()) refusal = sit(after);
+    if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
 }
@@ -135,7 +134,7 @@ absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
 }
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.
-void CacheCore::Sit(CacheCall& call) {
+void CacheCore::SitDown(CacheCall& call) {
   call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, MustRunHere(call));
   call.waiter->Enter(call.flight->waiters, call.waiter);
 }
@@ -145,9 +144,8 @@ void CacheCore::Sit(CacheCall& call) {
 //
 // A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
 // flight itself if that has not started, so that a full executor cannot block it.
-std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
+std::optional<Answer> CacheCore::Wait(CacheCall& call) {
   Aftermath after(*this);
-  ShardLock lock = std::move(held);
   const FlightPtr flight = call.flight;
   Shard& shard = shards_[flight->key.shard];
   const LoadQueue queue = QueueFor(call);
@@ -158,22 +156,26 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
   const absl::Cleanup leaves = [&] {
     if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
   };
-  while (!flight->answered) {
+  for (;;) {
+    ShardLock lock(shard);
+    call.waiter->parked = false;
     const Instant now = Now();
-    answer = GiveUp(call, now, after);
-    if (answer.has_value() || flight->answered) break;
+    if (!answer.has_value() && !flight->answered) answer = GiveUp(call, now, after);
+    if (answer.has_value() || flight->answered) {
+      wait.End();
+      Leave(shard, call, after);
+      break;
+    }
     const bool ready = flight->phase == Flight::Phase::kReady && now >= flight->not_before;
     if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
       Begin(*flight, now);
-      lock.unlock();
+      lock.Unlock();
       answer = Run({&flight, 1}, false, {call.deadline, call.stop});
-      lock = Lock(shard);
     } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
       QueuedLoad load(*this, queue, flight);
       EnterQueue(*flight, queue, now);
-      lock.unlock();
+      lock.Unlock();
       Offer(queue, std::move(load));
-      lock = Lock(shard);
     } else if (call.stop.stop_possible() && !on_stop.has_value()) {
       on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
     } else if (std::string circle; !waits && !wait.TryBegin(flight.get(), circle)) {
@@ -181,23 +183,16 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
     } else {
       if (!std::exchange(waits, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
       call.waited = call.waiter->parked = true;
-      Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
+      Instant until = std::min({call.deadline, call.soft_deadline, flight->times.hard_deadline});
       if (now < flight->not_before && MayRunHere(call)) until = std::min(until, flight->not_before);
-      lock.unlock();
+      lock.Unlock();
       if (call.waiter->Wait(until)) break;
-      lock = Lock(shard);
-      call.waiter->parked = false;
     }
-    if (answer.has_value()) break;
   }
-  wait.End();
-  if (lock.owns_lock()) {
-    Leave(shard, call, after);
-    lock.unlock();
-  }
-  if (answer.has_value() || call.joined >= flight->fit_below) return answer;
-  if (flight->stale) call.result = kRequestStale;
-  return flight->answer;
+  const Flight::Result& result = flight->FinalResult();
+  if (answer.has_value() || call.joined >= result.fit_below) return answer;
+  if (result.stale) call.result = kRequestStale;
+  return result.answer;
 }
 
 // The answer for a call that its caller has stopped, or whose deadline has passed.
@@ -285,7 +280,7 @@ void CacheCore::Abandon(CacheCall& call) noexcept {
   Aftermath after(*this);
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   if (call.waiter != nullptr && call.waiter->waits()) {
     call.flight = flight;
     Leave(shard, call, after);
@@ -304,7 +299,7 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
   if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
     const Instant now = Now();
     Shard& shard = shards_[at.shard];
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     answer = Serve(at, now, false, result, due);
     Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
     if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
@@ -316,7 +311,7 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
 }
 
 // The answer of the table at `now`. Returns nothing if a load is needed. An expired entry stays, because the load may
-// find that its value is still valid. Called with the shard's mutex held.
+// find that its value is still valid.
 std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                                        std::optional<RefreshTrigger>& due) {
   Slot* const entry = FindEntry(at);
@@ -358,7 +353,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     Aftermath after(*this);
     const Instant now = Now();
     Shard& shard = shards_[at.shard];
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     if (shard.closed) return;
     TimeOutHung(at, now, after);
     if (trigger == RefreshTrigger::kManual) {
@@ -373,8 +368,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
       checks = !MayServe(*entry, now);
       if (!checks && !TimesOf(*entry).MayBeDue(now)) return;
     }
-    const FlightPtr flight = StartFlight(at, std::move(loader), now);
-    flight->in_background = true;
+    const FlightPtr flight = StartFlight(at, std::move(loader), now, true);
     flight->checks = checks;
     if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
     Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));

@@ -31,7 +31,7 @@
 
 namespace stockade::cache_internal {
 
-// The flights of one shard. Guarded by the shard's mutex.
+// The flights of one shard.
 //
 // Invariants for each key: at most two flights run at the same time. `current`, if it runs, is one of them, and the
 // others are `detached`: their results are for calls that already wait, and are never stored. A current flight is
@@ -81,8 +81,9 @@ class FlightTable {
   }
 
   // Creates the key's current flight; there must be none. If it throws, nothing has changed.
-  FlightPtr Start(const CacheCore* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader) {
-    auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader));
+  FlightPtr Start(const CacheCore* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
+                  bool in_background) STOCKADE_REQUIRES(kShardMutex) {
+    auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
     const KeyAt at = flight->key.at();
     auto record = Find(flights_, at.hash, at.key);
     if (record == flights_.end()) {
@@ -101,14 +102,14 @@ class FlightTable {
 
   // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
   // will load current data.
-  void DetachRunning(uint64_t hash, const void* key) {
+  void DetachRunning(uint64_t hash, const void* key) STOCKADE_REQUIRES(kShardMutex) {
     if (const auto found = Find(flights_, hash, key); found != flights_.end()) DetachRunning(found->second);
   }
-  void DetachRunning(const Flight& flight) {
+  void DetachRunning(const Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
     if (const auto found = FindRecord(flights_, flight); found != flights_.end()) DetachRunning(found->second);
   }
   template <typename Predicate>
-  void DetachRunningIf(const Predicate& is_to_be_detached) {
+  void DetachRunningIf(const Predicate& is_to_be_detached) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       if (of_key.current != nullptr && is_to_be_detached(of_key.current)) DetachRunning(of_key);
     }
@@ -116,7 +117,7 @@ class FlightTable {
 
   // For running current flights: calls that join from now on must not get a result with `tag`.
   // Those whose lease is not older than the position `before` already know.
-  void Void(std::string_view tag, uint64_t before) {
+  void Void(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       Flight* const current = of_key.current.get();
       if (current != nullptr && current->phase == Phase::kRunning && current->lease.position < before) {
@@ -126,7 +127,7 @@ class FlightTable {
   }
 
   // `flight` is current and has not started; it never will. The caller releases it without the mutex.
-  [[nodiscard]] FlightPtr Drop(Flight& flight) {
+  [[nodiscard]] FlightPtr Drop(Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
     flight.phase = Phase::kFinished;
     flight.Unblock();
     const auto found = FindRecord(flights_, flight);
@@ -140,7 +141,7 @@ class FlightTable {
     bool was_current;
     FlightPtr unblocked;
   };
-  Finished Finish(Flight& flight) {
+  Finished Finish(Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
     Finished finished{};
     flight.phase = Phase::kFinished;
     const auto found = FindRecord(flights_, flight);
@@ -162,7 +163,7 @@ class FlightTable {
 
   // Includes detached flights.
   template <typename Callback>
-  void ForEach(Callback callback) {
+  void ForEach(Callback callback) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [key, of_key] : flights_) {
       if (of_key.current != nullptr) callback(*of_key.current);
       for (const FlightPtr& flight : of_key.detached) callback(*flight);
@@ -170,7 +171,7 @@ class FlightTable {
   }
 
  private:
-  static void DetachRunning(OfKey& of_key) {
+  static void DetachRunning(OfKey& of_key) STOCKADE_REQUIRES(kShardMutex) {
     if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;
     of_key.detached.push_back(std::move(of_key.current));
     of_key.current.reset();
@@ -183,7 +184,6 @@ class FlightTable {
   Map flights_;
 };
 
-// Guarded by its mutex.
 struct alignas(64) CacheCore::Shard {
   // A walk over the entries that looks for those past all their deadlines (entries.cc). Invariant: no entry is over
   // before `over_at`. Of the entries that the walk has passed and those stored since it began, none is over before
@@ -225,18 +225,52 @@ struct alignas(64) CacheCore::Shard {
   static constexpr uint32_t kSweptByStore = 16;
   static constexpr uint32_t kSweptAtOnce = 256;
 
-  Mutex mutex;
+  Mutex mutex;                  // Locked by ShardLock, which is what clang follows.
   std::atomic<int> waiting{0};  // Threads that wait for the mutex; only a hint, for GiveWay().
-  EntryTable entries;
-  FlightTable flights;
-  Walk walk;
-  Retired retired;
+  EntryTable entries STOCKADE_GUARDED_BY(kShardMutex);
+  FlightTable flights STOCKADE_GUARDED_BY(kShardMutex);
+  Walk walk STOCKADE_GUARDED_BY(kShardMutex);
+  Retired retired STOCKADE_GUARDED_BY(kShardMutex);
   // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be.
-  Waiter::List ready;
-  std::unordered_map<uint64_t, Updates> updates;  // If options.strict, by the key's hash.
-  int clearings = 0;                              // Invalidations of a tag or of all keys in progress.
-  bool closed = false;                            // No flight begins any more.
-  bool crowded = false;                           // It was logged that too many entries have one hash.
+  Waiter::List ready STOCKADE_GUARDED_BY(kShardMutex);
+  // If options.strict, by the key's hash.
+  std::unordered_map<uint64_t, Updates> updates STOCKADE_GUARDED_BY(kShardMutex);
+  int clearings STOCKADE_GUARDED_BY(kShardMutex) = 0;     // Invalidations of a tag or of all keys in progress.
+  bool closed STOCKADE_GUARDED_BY(kShardMutex) = false;   // No flight begins any more.
+  bool crowded STOCKADE_GUARDED_BY(kShardMutex) = false;  // It was logged that too many entries have one hash.
+};
+
+// Holds the mutex of a shard.
+class STOCKADE_SCOPED_CAPABILITY CacheCore::ShardLock {
+ public:
+  explicit ShardLock(Shard& shard) STOCKADE_ACQUIRE(kShardMutex) : mutex_(shard.mutex) { Acquire(shard); }
+  // Holds the mutex already: after TryLock().
+  ShardLock(Shard& shard, std::adopt_lock_t) STOCKADE_REQUIRES(kShardMutex) : mutex_(shard.mutex) {}
+  ~ShardLock() STOCKADE_RELEASE() {
+    if (held_) mutex_.unlock();
+  }
+  ShardLock(const ShardLock&) = delete;
+  ShardLock& operator=(const ShardLock&) = delete;
+
+  [[nodiscard]] static bool TryLock(Shard& shard)
+      STOCKADE_TRY_ACQUIRE(true, kShardMutex) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+    return shard.mutex.try_lock();
+  }
+
+  void Unlock() STOCKADE_RELEASE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+    held_ = false;
+    mutex_.unlock();
+  }
+  void Lock() STOCKADE_ACQUIRE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+    mutex_.lock();
+    held_ = true;
+  }
+
+ private:
+  static void Acquire(Shard& shard) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;
+
+  Mutex& mutex_;
+  bool held_ = true;
 };
 
 // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
@@ -245,7 +279,7 @@ struct alignas(64) CacheCore::Shard {
 // GiveBackLease().
 struct CacheCore::Aftermath {
   explicit Aftermath(CacheCore& c) : core(c) {}
-  ~Aftermath() {
+  ~Aftermath() STOCKADE_EXCLUDES(kShardMutex) {
     if (!idle()) core.Settle(*this);
   }
   Aftermath(const Aftermath&) = delete;
@@ -271,20 +305,19 @@ struct CacheCore::Aftermath {
 };
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.
-inline CacheCore::ShardLock CacheCore::Lock(Shard& shard) {
+inline void CacheCore::ShardLock::Acquire(Shard& shard) {
   constexpr int kSpins = 100;
   constexpr int kPauses = 8;  // Between two tries, so that the holder keeps the mutex's cache line.
   SyncPoint();
-  ShardLock lock(shard.mutex, std::try_to_lock);
-  if (lock.owns_lock()) return lock;
+  if (shard.mutex.try_lock()) return;
   shard.waiting.fetch_add(1, std::memory_order_relaxed);
-  for (int spin = 0; spin < kSpins && !lock.owns_lock(); ++spin) {
+  bool locked = false;
+  for (int spin = 0; spin < kSpins && !locked; ++spin) {
     for (int pause = 0; pause < kPauses; ++pause) CpuRelax();
-    (void)lock.try_lock();
+    locked = shard.mutex.try_lock();
   }
-  if (!lock.owns_lock()) lock.lock();
+  if (!locked) shard.mutex.lock();
   shard.waiting.fetch_sub(1, std::memory_order_relaxed);
-  return lock;
 }
 // Called between the steps of a long work, which would otherwise take the mutex again before a thread that waits for it
 // has woken. Bounded, so that the work ends however many threads come.
@@ -293,7 +326,8 @@ inline void CacheCore::GiveWay(const Shard& shard) {
   for (int i = 0; i < kYields && shard.waiting.load(std::memory_order_relaxed) > 0; ++i) std::this_thread::yield();
 }
 inline Slot* CacheCore::FindEntry(const KeyAt& at) {
-  return shards_[at.shard].entries.Find(at.hash, [&](const Slot& slot) { return IsFor(slot, at.key); });
+  return shards_[at.shard].entries.Find(
+      at.hash, [&](const Slot& slot) STOCKADE_REQUIRES(kShardMutex) { return IsFor(slot, at.key); });
 }
 inline FlightPtr CacheCore::Current(const KeyAt& at) const {
   return shards_[at.shard].flights.Current(at.hash, at.key);
@@ -353,9 +387,8 @@ class CacheCore::TierSide : public TierListener {
   virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
   virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
   virtual absl::Status AwaitInvalidations(absl::Duration timeout) = 0;
-  // With the mutex of the flight's shard held.
-  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept = 0;
-  virtual void QueueUpLater(const FlightPtr& flight) = 0;
+  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex) = 0;
+  virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) = 0;
 
   bool Trusts(Instant now) const { return now < cache->trusted_until(); }
   bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }

@@ -52,7 +52,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
     return core.InvalidateInTier(target, locally, false);
   }
   absl::Status AwaitInvalidations(absl::Duration timeout) override;
-  void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept override {
+  void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept override STOCKADE_REQUIRES(kShardMutex) {
     TierLease lease = std::exchange(flight->lease, {});
     try {
       after.released.emplace_back(flight, std::move(lease));
@@ -60,7 +60,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
       core.LogThrown("a lease lapses");
     }
   }
-  void QueueUpLater(const FlightPtr& flight) override;
+  void QueueUpLater(const FlightPtr& flight) override STOCKADE_REQUIRES(kShardMutex);
   void OnInvalidated(uint64_t position, const TierTarget& target) override;
   void OnReset() override;
   void OnLeaseEnded(std::string_view key) override;
@@ -96,8 +96,8 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
     return missing;
   }
   for (const FlightPtr& flight : missing) {
-    if (!flight->IsBusy()) continue;
-    const ShardLock lock = Lock(shards_[flight->key.shard]);
+    if (!flight->RunnersTimes().IsBusy()) continue;
+    const ShardLock lock(shards_[flight->key.shard]);
     EndBusy(*flight);
   }
   return missing;
@@ -119,7 +119,7 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
     for (size_t bytes = 0; taken < most && bytes < kQuestionBytesAtOnce; ++taken) {
       const FlightPtr& flight = flights[taken];
       if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
-          (nested && sent >= flight->busy_since + kNestedWait) || !TryEncodeKey(*flight)) {
+          (nested && sent >= flight->RunnersTimes().busy_since + kNestedWait) || !TryEncodeKey(*flight)) {
         missing.push_back(flight);
         continue;
       }
@@ -147,14 +147,14 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
 
 // Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
 void CacheCore::HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept {
-  const ShardLock lock = Lock(shards_[flight->key.shard]);
+  const ShardLock lock(shards_[flight->key.shard]);
   if (flight->answered || !shards_[flight->key.shard].flights.IsCurrent(*flight)) {
     return LookUpAgain(flight, Now(), after);
   }
   flight->RunWithin(nullptr);
   if (asked) {
     flight->loads_alone = flight->lease.token.empty();
-    flight->busy_since = Instant::InfiniteFuture();
+    flight->times.busy_since = Instant::InfiniteFuture();
   }
   HandOn(flight, Now(), after);
 }
@@ -189,7 +189,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
     case TierAnswer::Kind::kGranted: {
       Shard& shard = shards_[flight->key.shard];
       {
-        const ShardLock lock = Lock(shard);
+        const ShardLock lock(shard);
         flight->lease = std::move(answer.lease);
         EndBusy(*flight);
       }
@@ -242,7 +242,7 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   const EntryPtr fresh = record.absent ? nullptr : MakeEntry(at, copy, now);
   if (fresh == nullptr) return true;
   Shard& shard = shards_[at.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   Slot* old = nullptr;
   if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
   // This process has invalidated a tag since, and MayStore() compares with what heartbeats have reported.
@@ -270,7 +270,7 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
   {
-    const ShardLock lock = Lock(shard);
+    const ShardLock lock(shard);
     const Slot* const entry = FindValue(flight->key.at());
     if (flight->answered || flight->in_background || entry == nullptr || !MayServe(*entry, now)) return false;
     if (now >= TimesOf(*entry).revalidate_until) return false;
@@ -279,13 +279,12 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
     Answer value = ValueOf(*entry);
     after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
     flight->RunWithin(nullptr);
-    flight->stale = now >= entry->expires_at();
+    flight->result.stale = now >= entry->expires_at();
     TierLease lease = std::exchange(flight->lease, {});
     Finish(flight, now, after);
     AnswerFlight(*flight, std::move(value), after);
     if (loads) try {
-        const FlightPtr refresh = StartFlight(flight->key.at(), flight->loader, now);
-        refresh->in_background = true;
+        const FlightPtr refresh = StartFlight(flight->key.at(), flight->loader, now, true);
         refresh->tier_key = flight->tier_key;
         refresh->lease = std::move(lease);
         QueueUp(refresh, now, after);
@@ -304,7 +303,7 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
 void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
-  const ShardLock lock = Lock(shard);
+  const ShardLock lock(shard);
   Slot* entry = nullptr;
   if (flight->in_background && flight->waiters.empty() && TryFindEntry(flight->key.at(), entry) && entry != nullptr) {
     KeptTimesOf(*entry).retry_at = now + delay;
@@ -315,23 +314,23 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   flight->not_before = std::exchange(flight->lease_ended, false) ? now : now + delay;
   if (flight->NeedsExecutor()) tier_->QueueUpLater(flight);
   flight->RunWithin(nullptr);
-  flight->busy_since = std::min(flight->busy_since, now);
+  flight->times.busy_since = std::min(flight->times.busy_since, now);
   flight->phase = Flight::Phase::kReady;
-  flight->hard_deadline = HardDeadline(*flight, now);
+  flight->times.hard_deadline = HardDeadline(*flight, now);
   Rouse(*flight, true);
 }
 
-// From now on this process loads the key. With the shard's mutex held.
+// From now on this process loads the key.
 void CacheCore::EndBusy(Flight& flight) {
-  flight.busy_since = Instant::InfiniteFuture();
-  flight.hard_deadline = HardDeadline(flight, Now());
+  flight.times.busy_since = Instant::InfiniteFuture();
+  flight.times.hard_deadline = HardDeadline(flight, Now());
 }
 
-// Ends a flight that runs without a result. With the shard's mutex held. Those who wait look up the key again.
+// Ends a flight that runs without a result. Those who wait look up the key again.
 void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->RunWithin(nullptr);
   if (!flight->answered) {
-    flight->fit_below = 0;
+    flight->result.fit_below = 0;
     AnswerFlight(*flight, absl::UnknownError(""), after);
   }
   Finish(flight, now, after);
@@ -339,7 +338,7 @@ void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& aft
 }
 
 // Gives results of loaders to the tier, which says whether they are current: some, from the first one on. Returns their
-// number. No mutex is held.
+// number.
 size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
   const Instant now = Now();
   const absl::Duration grace = std::max<absl::Duration>(options_.stale_while_revalidate, options_.stale_if_error);
@@ -354,7 +353,7 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
       const FlightPtr& flight = flights[taken];
       Loaded& result = loaded[taken];
       const bool absent = absl::IsNotFound(result.answer.status());
-      result.kept_until = flight->begun + tier_->cache->max_staleness();
+      result.kept_until = flight->RunnersTimes().begun + tier_->cache->max_staleness();
       if ((!result.answer.ok() && !absent) || !HoldsLease(*flight)) continue;
       std::string& value = values.emplace_back(absent ? std::string(result.answer.status().message()) : "");
       const absl::Status encoded = GuardCallback<absl::Status>(
@@ -402,17 +401,17 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
 }
 
 bool CacheCore::HoldsLease(const Flight& flight) {
-  const ShardLock lock = Lock(shards_[flight.key.shard]);
+  const ShardLock lock(shards_[flight.key.shard]);
   return !flight.lease.token.empty();
 }
 
 // The lease ends with the fill. Its position stays known, for invalidations that come before the result is published.
 TierLease CacheCore::TakeLease(Flight& flight) {
-  const ShardLock lock = Lock(shards_[flight.key.shard]);
+  const ShardLock lock(shards_[flight.key.shard]);
   return {std::exchange(flight.lease.token, {}), flight.lease.position};
 }
 
-// Gives leases back that led to no value. No mutex is held.
+// Gives leases back that led to no value.
 void CacheCore::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
   for (const auto& [flight, lease] : leases) {
     try {
@@ -444,7 +443,7 @@ TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, std::string& key, a
 void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
   Aftermath after(*this);
   const uint64_t resets = tier_->resets.load(std::memory_order_relaxed);
-  const auto displace = [&](Shard& shard) {
+  const auto displace = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
     const FlightPtr flight = Current(at);
     if (flight == nullptr) return;
     if (!flight->answered) AnswerFlight(*flight, box, after);
@@ -456,7 +455,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
       at, key,
       [&] {
         Shard& shard = shards_[at.shard];
-        const ShardLock lock = Lock(shard);
+        const ShardLock lock(shard);
         displace(shard);
         Slot* const old = FindEntry(at);
         if (old != nullptr) {
@@ -466,17 +465,20 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
       stores);
   if (done.accepted) ClearKey(at, done.position, after);
   if (done.lease.token.empty()) return;
-  const FlightPtr flight = std::make_shared<Flight>(this, options_.name, Keep(at), nullptr);  // In no table.
+  Shard& shard = shards_[at.shard];
+  const FlightPtr flight = std::make_shared<Flight>(this, options_.name, Keep(at), nullptr, false);  // In no table.
   flight->tier_key = std::move(key);
-  flight->lease = done.lease;
+  {
+    const ShardLock lock(shard);
+    flight->lease = done.lease;
+  }
   Loaded put{.answer = box, .entry = entry};
   FillTier({&flight, 1}, {&put, 1});
-  GiveBackLease(flight, after);
   const Instant now = Now();
   const EntryPtr fresh = put.stamp.version != 0 ? MakeEntry(at, put, now) : nullptr;
+  const ShardLock lock(shard);
+  GiveBackLease(flight, after);
   if (fresh == nullptr) return;
-  Shard& shard = shards_[at.shard];
-  const ShardLock lock = Lock(shard);
   if (!tier_->MayStore(put.stamp) || tier_->resets.load(std::memory_order_relaxed) != resets) return;
   displace(shard);
   Replace(at, FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
@@ -521,7 +523,7 @@ void CacheCore::LinkedTierSide::OnLeaseEnded(std::string_view key) {
 // Ends the pause of a flight whose key another process has loaded.
 void CacheCore::AskAgainNow(const KeyAt& at) {
   Aftermath after(*this);
-  const ShardLock lock = Lock(shards_[at.shard]);
+  const ShardLock lock(shards_[at.shard]);
   const FlightPtr flight = Current(at);
   if (flight == nullptr || flight->answered) return;
   if (flight->phase == Flight::Phase::kRunning) {
@@ -542,7 +544,7 @@ void CacheCore::LinkedTierSide::NotifyLater(absl::FunctionRef<void()> body) {
   notifier.Schedule([this, removed = std::move(removed)]() mutable { core.Notify(std::move(removed)); });
 }
 
-// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
+// Has an executor run a flight when it is time to ask again.
 void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
   if (flight->queued_up_at == flight->not_before) return;
   core.timers_->Schedule(flight->not_before, [this, gate = core.gate_, weak = std::weak_ptr(flight)] {
@@ -551,7 +553,7 @@ void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
     CallGate::Call inside(*gate, postponed->key.shard);
     if (!inside.inside()) return;
     Aftermath after(core);
-    const ShardLock lock = Lock(core.shards_[postponed->key.shard]);
+    const ShardLock lock(core.shards_[postponed->key.shard]);
     const Instant now = core.Now();
     const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
     if (ready && !postponed->answered) core.QueueUp(postponed, now, after);

@@ -84,11 +84,11 @@ class STOCKADE_EXPORT CacheCore {
   bool InForkedChild() const { return fork_guard_.InForkedChild(); }
   int64_t size() const;
   int64_t weight() const;
-  void InvalidateTag(std::string_view tag);
-  void InvalidateAll();
+  void InvalidateTag(std::string_view tag) STOCKADE_EXCLUDES(kShardMutex);
+  void InvalidateAll() STOCKADE_EXCLUDES(kShardMutex);
   absl::Status AwaitInvalidations(absl::Duration timeout);
   // Called once, before the destructor.
-  void Shutdown();
+  void Shutdown() STOCKADE_EXCLUDES(kShardMutex);
   // Called once, before all calls: joins the tier of the options, if there is one.
   absl::Status OpenTier();
   // The same for a cache with a tier.
@@ -121,28 +121,32 @@ class STOCKADE_EXPORT CacheCore {
   }
 
   // The calls; the caller is inside the gate, except for GetAsync().
-  Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept;
-  std::optional<Pinned> FindIfPresent(const KeyAt& at);
+  Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Pinned> FindIfPresent(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
   // Each key once.
-  std::vector<Answer> FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options);
+  std::vector<Answer> FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options)
+      STOCKADE_EXCLUDES(kShardMutex);
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options);
   // If it throws, it has not touched `done`.
   void GetAsync(KeptKey&& key, Executor& executor, AnswerCallback&& done, const CacheGetOptions& options);
   // Runs a callback of GetAsync() on this thread.
   static void RunCallback(absl::FunctionRef<void()> callback) noexcept;
   // Has `executor` run `done` with the answer.
-  static void Deliver(Executor& executor, AnswerCallback done, Answer answer) noexcept;
-  void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
+  static void Deliver(Executor& executor, AnswerCallback done, Answer answer) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
   // Stores a copied value without options of its own, over a key or in a full cache, if nothing else is to be done and
   // nobody is to be waited for.
-  bool TryPut(const KeyAt& at, const void* value);
+  bool TryPut(const KeyAt& at, const void* value) STOCKADE_EXCLUDES(kShardMutex);
   // `value` is a Value, or, if those are not copied, `box` has it.
-  void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry);
-  void Invalidate(const KeyAt& at) noexcept;
+  void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry)
+      STOCKADE_EXCLUDES(kShardMutex);
+  void Invalidate(const KeyAt& at) noexcept STOCKADE_EXCLUDES(kShardMutex);
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
   // catch clause.
-  void InvalidateUnknown() noexcept;
-  absl::Status UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout);
+  void InvalidateUnknown() noexcept STOCKADE_EXCLUDES(kShardMutex);
+  absl::Status UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout)
+      STOCKADE_EXCLUDES(kShardMutex);
 
   KeptKey Keep(const KeyAt& at) const { return {KeepKey(at.key), at.hash, at.shard}; }
   size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
@@ -158,6 +162,7 @@ class STOCKADE_EXPORT CacheCore {
 
  private:
   struct Shard;
+  class ShardLock;
   struct Aftermath;
   struct ReadHold;
   struct Runner;
@@ -168,33 +173,33 @@ class STOCKADE_EXPORT CacheCore {
   struct Claimed;
   struct Notices;
   class BatchNode;
+  class Clearing;
   class UpdateMark;
   class QueuedLoad;
   class LockGuards;
 
   using FlightPtr = std::shared_ptr<Flight>;
   using AsyncPtr = std::shared_ptr<AsyncCall>;
-  using ShardLock = std::unique_lock<Mutex>;
 
   // The operations that depend on the types of the cache. They may throw, except for the loads.
   virtual std::unique_ptr<const KeyHolder> KeepKey(const void* key) const = 0;
   virtual std::string TextOf(const void* key) const = 0;
-  virtual int64_t Weigh(const void* key, const void* value) const = 0;
-  virtual void TellRemoval(const Removal& removal) const = 0;
+  virtual int64_t Weigh(const void* key, const void* value) const STOCKADE_EXCLUDES(kShardMutex) = 0;
+  virtual void TellRemoval(const Removal& removal) const STOCKADE_EXCLUDES(kShardMutex) = 0;
   // The box of an entry with this key and this value, which may be null. Null if its slot needs none.
   // `renews`: the value may have been stored before.
   virtual Pinned BoxFor(const void* key, const Pinned& value, bool renews) const = 0;
   // A box for a value that is kept in slots.
   virtual Pinned Boxed(const void* value) const = 0;
-  // These are called with the shard's mutex held, for slots that are not free.
-  virtual bool IsFor(const Slot& slot, const void* key) const = 0;
-  virtual Pinned ValueOf(const Slot& slot) const = 0;
-  virtual Removal RemovalOf(const Slot& slot, RemovalCause cause) const = 0;
+  // For slots that are not free.
+  virtual bool IsFor(const Slot& slot, const void* key) const STOCKADE_REQUIRES(kShardMutex) = 0;
+  virtual Pinned ValueOf(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex) = 0;
+  virtual Removal RemovalOf(const Slot& slot, RemovalCause cause) const STOCKADE_REQUIRES(kShardMutex) = 0;
   // As SlotOf::Write(): `key` is null if the slot has it. If neither is given, there is no entry any more.
-  virtual const Box* Write(Slot& slot, const void* key, NewEntry* entry) const = 0;
+  virtual const Box* Write(Slot& slot, const void* key, NewEntry* entry) const STOCKADE_REQUIRES(kShardMutex) = 0;
   // Runs the loader, or the cache's own if it is null. Sets `threw` if it threw.
   virtual LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline,
-                          const std::stop_token& stop, bool& threw) = 0;
+                          const std::stop_token& stop, bool& threw) STOCKADE_EXCLUDES(kShardMutex) = 0;
   // The codec of a cache with a tier; its id is nothing or empty if the codec is incomplete: see IdOf(). Functions of
   // the user, so they may throw.
   virtual std::optional<std::string_view> CodecId() const = 0;
@@ -204,7 +209,7 @@ class STOCKADE_EXPORT CacheCore {
   virtual absl::Status WithKey(std::string_view bytes, absl::FunctionRef<void(const KeyAt&)> function) const = 0;
   // Runs the batch loader. `results` gets the result of each request, or stays empty. Sets `threw` if it threw.
   virtual absl::Status LoadAll(std::span<const LoadRequest> requests, Instant deadline, const std::stop_token& stop,
-                               std::vector<LoadResult>& results, bool& threw) = 0;
+                               std::vector<LoadResult>& results, bool& threw) STOCKADE_EXCLUDES(kShardMutex) = 0;
 
   // Parts of all others (cache_core.cc). `Named`: a message that begins with the cache's name.
   std::string Named(std::string_view rest) const;
@@ -221,172 +226,183 @@ class STOCKADE_EXPORT CacheCore {
   [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
   static absl::Status ScheduleReclaim(Executor::Task reclaim);
 
-  static ShardLock Lock(Shard& shard);
   static void GiveWay(const Shard& shard);
-  Slot* FindEntry(const KeyAt& at);
+  Slot* FindEntry(const KeyAt& at) STOCKADE_REQUIRES(kShardMutex);
   // Returns false if Eq threw, so that it is unknown whether there is an entry.
-  bool TryFindEntry(const KeyAt& at, Slot*& entry) noexcept;
+  bool TryFindEntry(const KeyAt& at, Slot*& entry) noexcept STOCKADE_REQUIRES(kShardMutex);
   // The entry of the key if it has a value. Also null if Eq throws.
-  Slot* FindValue(const KeyAt& at) noexcept;
-  FlightPtr Current(const KeyAt& at) const;
+  Slot* FindValue(const KeyAt& at) noexcept STOCKADE_REQUIRES(kShardMutex);
+  FlightPtr Current(const KeyAt& at) const STOCKADE_REQUIRES(kShardMutex);
   bool HasLoader() const { return has_.load || has_.load_all; }
   void CountRequest(const CacheCall& call);
-  void Settle(Aftermath& after) noexcept;
-  static void Wake(Aftermath& after);
+  void Settle(Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  static void Wake(Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
 
   // Lookups (lookup.cc).
   CacheCall NewCall(const CacheGetOptions& options) const;
-  Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept;
-  Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader);
-  std::optional<Answer> Open(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, ShardLock& lock);
+  Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) STOCKADE_EXCLUDES(kShardMutex);
+  // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
+  using Sit = absl::FunctionRef<absl::Status(Aftermath&)>;
+  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Sit sit)
+      STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
-                              std::optional<RefreshTrigger>& due);
+                              std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
 
   // Flights (lookup.cc, flights.cc).
-  absl::Status Join(const KeyAt& at, CacheCall& call, Instant now);
-  FlightPtr StartFlight(const KeyAt& at, LoaderPtr loader, Instant now);
-  void Begin(Flight& flight, Instant now);
-  std::optional<Answer> Await(CacheCall& call, ShardLock held);
+  absl::Status Join(const KeyAt& at, CacheCall& call, Instant now) STOCKADE_REQUIRES(kShardMutex);
+  FlightPtr StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background = false)
+      STOCKADE_REQUIRES(kShardMutex);
+  void Begin(Flight& flight, Instant now) STOCKADE_REQUIRES(kShardMutex);
+  std::optional<Answer> Wait(CacheCall& call) STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Expired(const CacheCall& call, Instant now) const;
-  std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after);
-  void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept;
-  void Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept;
-  Instant HardDeadline(const Flight& flight, Instant now) const;
-  bool IsHung(Flight& flight, Instant now) const;
-  void Sit(CacheCall& call);
-  static void Rouse(Flight& flight, bool relay);
+  std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  Instant HardDeadline(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  bool IsHung(Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  void SitDown(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
+  static void Rouse(Flight& flight, bool relay) STOCKADE_REQUIRES(kShardMutex);
   Executor* ExecutorOf(LoadQueue queue);
   LoadQueue PreferredQueue(const CacheCall& call);
   bool MustRunHere(const CacheCall& call);
-  bool MayRunHere(const CacheCall& call);
+  bool MayRunHere(const CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   LoadQueue QueueFor(const CacheCall& call);
-  void Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept;
-  void Abandon(CacheCall& call) noexcept;
+  void Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Abandon(CacheCall& call) noexcept STOCKADE_EXCLUDES(kShardMutex);
   absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
-  void AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept;
-  void Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept;
-  bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after);
-  void FailHung(const FlightPtr& flight, Instant now, Aftermath& after);
-  void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
+  void AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void FailHung(const FlightPtr& flight, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept
+      STOCKADE_REQUIRES(kShardMutex);
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
-                    Aftermath& after) noexcept;
+                    Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
 
-  void Offer(LoadQueue queue, QueuedLoad load) noexcept;
+  void Offer(LoadQueue queue, QueuedLoad load) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Dropped(LoadQueue queue, FlightPtr flight) noexcept;
   void Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept;
-  void Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept;
-  std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept;
+  void Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
-                                  Aftermath& after) noexcept;
+                                  Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Resolve(Flight& flight, Loaded& loaded) const noexcept;
-  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
-                                Aftermath& after) noexcept;
-  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
+  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner, Aftermath& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept;
-  bool BeginQueued(Flight& flight, LoadQueue queue) noexcept;
-  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
-  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
-  void EnterQueue(Flight& flight, LoadQueue queue, Instant now);
+  bool BeginQueued(Flight& flight, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void EnterQueue(Flight& flight, LoadQueue queue, Instant now) STOCKADE_REQUIRES(kShardMutex);
 
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
-  void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
-  void Claim(Part& part, bool warm_up, Claimed& claimed) noexcept;
-  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
-  void BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept;
+  void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) STOCKADE_EXCLUDES(kShardMutex);
+  void LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Claim(const CacheCall& call, Claimed& claimed, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Calls without a thread (async.cc).
   absl::Status StartAsyncThreads(const CacheCall& call);
-  void StartAsync(const AsyncPtr& async) noexcept;
-  std::optional<Answer> FindOrWait(const AsyncPtr& async);
-  void WatchAsync(const AsyncPtr& async);
-  void CheckAsync(const AsyncPtr& async) noexcept;
+  void StartAsync(const AsyncPtr& async) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  absl::Status SitDown(const AsyncPtr& async, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void WatchAsync(const AsyncPtr& async) STOCKADE_REQUIRES(kShardMutex);
+  void CheckAsync(const AsyncPtr& async) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void StopWatching(AsyncCall& async);
-  void WaitIn(std::list<std::shared_ptr<Waiter>>& list, const AsyncPtr& async);
-  void StopWaiting(AsyncCall& async);
-  static void Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept;
+  void WaitIn(std::list<std::shared_ptr<Waiter>>& list, const AsyncPtr& async) STOCKADE_REQUIRES(kShardMutex);
+  void StopWaiting(AsyncCall& async) STOCKADE_REQUIRES(kShardMutex);
+  static void Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Those of a strict cache.
-  void StartStrictAsync(const AsyncPtr& async) noexcept;
-  std::optional<Answer> FindOrQueue(const AsyncPtr& async);
-  void ScheduleRead(size_t shard) noexcept;
-  AsyncPtr TakeReady(size_t shard);
-  void ReadNext(size_t shard) noexcept;
-  bool Park(const AsyncPtr& async);
+  void StartStrictAsync(const AsyncPtr& async) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Answer> FindOrQueue(const AsyncPtr& async) STOCKADE_EXCLUDES(kShardMutex);
+  void ScheduleRead(size_t shard) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  AsyncPtr TakeReady(size_t shard) STOCKADE_EXCLUDES(kShardMutex);
+  void ReadNext(size_t shard) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool Park(const AsyncPtr& async) STOCKADE_EXCLUDES(kShardMutex);
 
   // Strict reads and updates (changes.cc).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
-  void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
+  void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // With a tier or without (cache_core.cc).
-  bool MayServe(const Slot& entry, Instant now) const;
-  bool MayJoin(const Flight& flight, Instant now) const;
-  void GiveBackLease(const FlightPtr& flight, Aftermath& after);
+  bool MayServe(const Slot& entry, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  bool MayJoin(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  void GiveBackLease(const FlightPtr& flight, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
 
   // The tier (tier.cc).
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
-                                 Aftermath& after) noexcept;
+                                 Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   size_t AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
-                  Aftermath& after) noexcept;
-  void HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept;
+                  Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   bool TryEncodeKey(Flight& flight) const;
-  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept;
-  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
-  bool AnswerStale(const FlightPtr& flight, Aftermath& after);
-  void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
-  void AskAgainNow(const KeyAt& at);
-  void EndBusy(Flight& flight);
-  void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
-  bool HoldsLease(const Flight& flight);
-  TierLease TakeLease(Flight& flight);
-  size_t FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
-  void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept;
-  void PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry);
+  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after)
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool AnswerStale(const FlightPtr& flight, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
+  void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
+  void AskAgainNow(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
+  void EndBusy(Flight& flight) STOCKADE_REQUIRES(kShardMutex);
+  void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
+  TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
+  size_t FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry) STOCKADE_EXCLUDES(kShardMutex);
   TierInvalidated InvalidateInTier(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
                                    bool with_lease);
   TierInvalidated InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;
-  void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after);
-  void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after);
-  void ClearTag(std::string_view tag, uint64_t before);
-  void ClearAll(uint64_t before) noexcept;
+  void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
+  void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void ClearTag(std::string_view tag, uint64_t before) STOCKADE_EXCLUDES(kShardMutex);
+  void ClearAll(uint64_t before) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Entries (entries.cc).
-  EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
+  EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept STOCKADE_EXCLUDES(kShardMutex);
   EntryPtr MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
-  std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const;
-  EntryTimes TimesOf(const Slot& slot) const;
-  EntryTimes& KeptTimesOf(Slot& slot);
+  std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const STOCKADE_EXCLUDES(kShardMutex);
+  EntryTimes TimesOf(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
+  EntryTimes& KeptTimesOf(Slot& slot) STOCKADE_REQUIRES(kShardMutex);
   const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
-                      Instant now) noexcept;
-  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept;
-  bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const;
-  bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd);
-  bool CountCrowd(Shard& shard);
+                      Instant now) noexcept STOCKADE_REQUIRES(kShardMutex);
+  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept
+      STOCKADE_REQUIRES(kShardMutex);
+  bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const STOCKADE_REQUIRES(kShardMutex);
+  bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) STOCKADE_REQUIRES(kShardMutex);
+  bool CountCrowd(Shard& shard) STOCKADE_REQUIRES(kShardMutex);
   void LogCrowd() const noexcept;
-  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept;
-  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept;
-  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept;
-  RemovalCause VictimsCause(const Slot& victim, Instant now) const;
-  void Trim(const Slot* spared, Aftermath& after) noexcept;
-  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after) noexcept;
-  void Notify(std::list<Removal> removed) noexcept;
-  std::list<Removal> RemovalsBy(absl::FunctionRef<void()> body);
+  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  RemovalCause VictimsCause(const Slot& victim, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  void Trim(const Slot* spared, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  void Notify(std::list<Removal> removed) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::list<Removal> RemovalsBy(absl::FunctionRef<void()> body) STOCKADE_EXCLUDES(kShardMutex);
 
   // Boxes that have left their slots (entries.cc).
-  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept;
-  void FreeBoxes(BoxList boxes) noexcept;
-  void FlushRetired() noexcept;
-  void PlanReclaim() noexcept;
+  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void FreeBoxes(BoxList boxes) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Empty(Shard& shard) STOCKADE_EXCLUDES(kShardMutex);
+  void FlushRetired() noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void PlanReclaim() noexcept STOCKADE_EXCLUDES(kShardMutex);
 
-  Instant LeavesAt(const Slot& slot) const;
-  void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after);
-  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept;
-  void PlanSweep() noexcept;
-  void Sweep();
+  Instant LeavesAt(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
+  void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void PlanSweep() noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Sweep() STOCKADE_EXCLUDES(kShardMutex);
   void CheckNotInListener() const;
 
   const Has has_;

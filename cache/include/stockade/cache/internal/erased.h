@@ -68,7 +68,7 @@ struct LoadResult {
   EntryOptions entry;
 };
 
-// An entry that is to be stored. Made without a mutex held.
+// An entry that is to be stored.
 struct NewEntry {
   const void* value = nullptr;  // The Value, in a box if it is not copied into slots. Null: there is none.
   Pinned box;                   // The new box of the slot, if it has one: CacheCore::BoxFor().

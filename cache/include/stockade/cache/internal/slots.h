@@ -20,10 +20,17 @@
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/sync_point.h"
+#include "stockade/base/thread_annotations.h"
 #include "stockade/cache/internal/freshness.h"
 #include "stockade/cache/internal/pinned.h"
 
 namespace stockade::cache_internal {
+
+// The mutex of a shard of a cache (CacheCore::Shard), for clang's thread-safety analysis. It stands for the mutexes of
+// all shards: a thread never holds two, and clang refuses a second one. Whether the mutex is that of the right shard,
+// clang does not see.
+class STOCKADE_CAPABILITY("mutex of a shard") ShardMutex {};
+inline constexpr ShardMutex kShardMutex;
 
 struct Slot;
 
@@ -83,15 +90,15 @@ struct STOCKADE_EXPORT Slot {
   }
 
   bool free() const { return weight == 0; }
-  bool has_value() const { return extra == nullptr || extra->absence.ok(); }
-  Instant expires_at() const {
+  bool has_value() const STOCKADE_REQUIRES(kShardMutex) { return extra == nullptr || extra->absence.ok(); }
+  Instant expires_at() const STOCKADE_REQUIRES(kShardMutex) {
     return extra != nullptr ? extra->times.expires_at : quiet_until.load(std::memory_order_relaxed);
   }
-  TierStamp stamp() const { return extra != nullptr ? extra->stamp : TierStamp{}; }
+  TierStamp stamp() const STOCKADE_REQUIRES(kShardMutex) { return extra != nullptr ? extra->stamp : TierStamp{}; }
   // True for a cached error that is not an absence.
-  bool IsError() const { return !has_value() && !absl::IsNotFound(extra->absence); }
-  bool HasTag(std::string_view name) const;
-  std::vector<std::string> TagNames() const;
+  bool IsError() const STOCKADE_REQUIRES(kShardMutex) { return !has_value() && !absl::IsNotFound(extra->absence); }
+  bool HasTag(std::string_view name) const STOCKADE_REQUIRES(kShardMutex);
+  std::vector<std::string> TagNames() const STOCKADE_REQUIRES(kShardMutex);
 
   std::atomic<uint32_t> seq{0};  // Odd while hits must not use what they read.
   std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not used up.
@@ -399,9 +406,9 @@ class STOCKADE_EXPORT EntryIndex {
     }
   }
 
-  // With the mutex held: the slot that has the key. Null: there is none.
+  // The slot that has the key. Null: there is none.
   template <typename Equal>
-  Slot* Find(uint64_t hash, const Equal& equal) const {
+  Slot* Find(uint64_t hash, const Equal& equal) const STOCKADE_REQUIRES(kShardMutex) {
     for (size_t at = current_.Home(hash);; at = current_.Next(at)) {
       const uint64_t cell = current_[at].load(std::memory_order_relaxed);
       if (cell == 0) return nullptr;
