@@ -72,6 +72,12 @@ TEST_F(FleetClockTest, ClockOfTheServerSteps_OrdersExpireByIt) {
   Await("the expiry", [&] { return one->Available("sneaker").value() == 3; });
 }
 
+// Of the clock that these tests set.
+TEST_F(FleetClockTest, ClockOfTheServerSteps_ItsOwnWaitsEnd) {
+  clock().Step(absl::Hours(1));
+  server().Query("DO SLEEP(0.1)");
+}
+
 TEST_F(FleetClockTest, OrderThatIsSaidToHaveExpired_IsNeverSold) {
   const auto shop = Connect();
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 4}).ok());
