@@ -36,6 +36,7 @@ declare -A packages=(
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev lld"
   [docs]="doxygen python3"
+  [cache-walk]="$build gdb python3 redis-server"
   [trixie]="apt debootstrap git tar util-linux"
 )
 
