@@ -63,8 +63,9 @@ absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
 void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
   try {
-    answer = ServeOrJoin(async->key.at(), async->call, nullptr,
-                         [&](Aftermath& after) STOCKADE_REQUIRES(kShardMutex) { return SitDown(async, after); });
+    answer = ServeOrJoin(async->key.at(), async->call, nullptr, [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
+      return EnqueueWaiter(async, after);
+    });
   } catch (...) {
     answer = ThrownError();
     Abandon(async->call);
@@ -75,7 +76,7 @@ void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
 }
 
 // Has the call wait for the flight that it has joined.
-absl::Status CacheCore::SitDown(const AsyncPtr& async, Aftermath& after) {
+absl::Status CacheCore::EnqueueWaiter(const AsyncPtr& async, AfterUnlock& after) {
   CacheCall& call = async->call;
   const FlightPtr flight = call.flight;
   absl::Status refusal = StartAsyncThreads(call);
@@ -144,7 +145,7 @@ void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
   if (!inside.inside()) return;
   CacheCall& call = async->call;
   std::optional<Answer> answer;
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   {
     Shard& shard = shards_[async->key.shard];
     const ShardLock lock(shard);

@@ -64,8 +64,8 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
 void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
   CacheCall& call = part.call;
   try {
-    part.answer = ServeOrJoin(part.at, call, nullptr, [&](Aftermath& after) STOCKADE_REQUIRES(kShardMutex) {
-      SitDown(call);
+    part.answer = ServeOrJoin(part.at, call, nullptr, [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
+      EnqueueWaiter(call);
       if (call.result == kRequestMiss) {
         if (warm_up) Count(kRefreshWarmUp);
         Claim(call, claimed, after);
@@ -79,7 +79,7 @@ void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
 }
 
 // `call` has started its flight.
-void CacheCore::Claim(const CacheCall& call, Claimed& claimed, Aftermath& after) {
+void CacheCore::Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& after) {
   if (call.flight->phase != Flight::Phase::kReady) return;
   const LoadQueue queue = QueueFor(call);
   if (!has_.load_all && (queue != LoadQueue::kNone || tier_ == nullptr)) {

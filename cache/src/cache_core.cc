@@ -78,7 +78,7 @@ void CacheCore::Shutdown() {
   gate_->Close();
   if (tier_ != nullptr) tier_->cache->CancelWaits();
   for (size_t index = 0; index < shard_count_; ++index) {
-    Aftermath after(*this);
+    AfterUnlock after(*this);
     Waiter::List cancelled;  // They wait for a lock.
     {
       Shard& shard = shards_[index];
@@ -231,7 +231,7 @@ bool CacheCore::MayServe(const Slot& entry, Instant now) const {
 }
 
 // Leaves it to `after` to give the flight's lease back, if it has one.
-void CacheCore::GiveBackLease(const FlightPtr& flight, Aftermath& after) {
+void CacheCore::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) {
   if (!flight->lease.token.empty()) tier_->GiveBackLease(flight, after);
 }
 

@@ -65,7 +65,7 @@ bool CacheCore::TryPut(const KeyAt& at, const void* value) {
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
   if (tier_ != nullptr) return tier_->Put(at, box == nullptr ? Boxed(value) : box, entry);
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   const absl::Duration ttl = entry.ttl.value_or(options_.ttl);
   const bool expires = ttl != absl::InfiniteDuration();
   Instant now = expires ? Now() : Instant::InfinitePast();
@@ -76,7 +76,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   NewEntry fresh;
   if (fits) {
-    fresh = {value, box, *weight, times->QuietUntil(), EntryExtra::For(*times, entry.tags)};
+    fresh = {value, box, *weight, times->PlainHitUntil(), EntryExtra::For(*times, entry.tags)};
   }
   const Slot* stored = nullptr;
   {
@@ -91,7 +91,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
     }
     if (const FlightPtr flight = Current(at); flight != nullptr) {
       if (!flight->answered) AnswerFlight(*flight, box == nullptr ? Boxed(value) : box, after);
-      Displace(shard, *flight, after);
+      RemoveCurrent(shard, *flight, after);
     }
     const bool may_be_over = shard.walk.over_at != Instant::InfiniteFuture() ||
                              (old != nullptr && old->expires_at() != Instant::InfiniteFuture());
@@ -103,11 +103,11 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
 }
 
 void CacheCore::Invalidate(const KeyAt& at) noexcept {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   InvalidateWithin(at, after);
 }
 
-void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
+void CacheCore::InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept {
   try {
     if (tier_ == nullptr) return ClearKey(at, kAnyPosition, after);
     const TierInvalidated done = tier_->Invalidate(at, [&] { ClearKey(at, kAnyPosition, after); });
@@ -118,7 +118,7 @@ void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
 }
 
 // Removes the key's entry, and has nobody join its load any more, if they are older than the position `before`.
-void CacheCore::ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) {
+void CacheCore::ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) {
   Shard& shard = shards_[at.shard];
   const ShardLock lock(shard);
   Slot* const entry = FindEntry(at);
@@ -131,7 +131,7 @@ void CacheCore::ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) {
 
 // A flight that has not begun stays, because it will load current data. But the tier would refuse that for an old
 // lease.
-void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after) {
+void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, AfterUnlock& after) {
   if (!flight->started() && flight->lease.position < before) GiveBackLease(flight, after);
 }
 
@@ -167,7 +167,7 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
     const Clearing clearing(shard);
     std::optional<EntryTable::Doomed> doomed;
     for (bool more = true; more; GiveWay(shard)) {
-      Aftermath after(*this);
+      AfterUnlock after(*this);
       const ShardLock lock(shard);
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
@@ -175,7 +175,7 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
           return flight->lease.position < before &&
                  (!TryFindEntry(flight->key.at(), entry) || (entry != nullptr && entry->HasTag(tag)));
         });
-        shard.flights.Void(tag, before);
+        shard.flights.NoteInvalidation(tag, before);
         doomed = shard.entries.DoomTagged(tag);
       }
       Slot* entry = shard.entries.AnyDoomed(tag);
@@ -214,7 +214,7 @@ void CacheCore::ClearAll(uint64_t before) noexcept {
     const Clearing clearing(shard);
     uint32_t end = 1;
     for (uint32_t next = 1; next == 1 || next < end; GiveWay(shard)) {
-      Aftermath after(*this);
+      AfterUnlock after(*this);
       const ShardLock lock(shard);
       if (next == 1) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
@@ -273,7 +273,7 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
       return absl::FailedPreconditionError(
           Named(": UpdateThrough() was called within a loader, another update or a strict read"));
     }
-    Aftermath after(*this);          // Declared before the lock, so that its work is done after the release.
+    AfterUnlock after(*this);        // Declared before the lock, so that its work is done after the release.
     std::optional<UpdateMark> mark;  // Ends after the lock, too.
     if (options_.strict) mark.emplace(*this, at);
     const auto writing = key_locks_->TryLockFor(at.hash, timeout);

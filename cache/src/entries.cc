@@ -116,7 +116,7 @@ EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
     if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
     return std::make_unique<NewEntry>(
-        NewEntry{value.raw(), BoxFor(at.key, value, loaded.renews), *weight, times->QuietUntil(),
+        NewEntry{value.raw(), BoxFor(at.key, value, loaded.renews), *weight, times->PlainHitUntil(),
                  EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
   } catch (...) {
     LogThrown("a value is not stored");
@@ -154,7 +154,8 @@ std::optional<int64_t> CacheCore::WeightOf(const KeyAt& at, const void* value) c
 }
 
 EntryTimes CacheCore::TimesOf(const Slot& slot) const {
-  return slot.extra != nullptr ? slot.extra->times : freshness_.Of(slot.quiet_until.load(std::memory_order_relaxed));
+  return slot.extra != nullptr ? slot.extra->times
+                               : freshness_.Of(slot.plain_hit_until.load(std::memory_order_relaxed));
 }
 
 // The same, to be changed.
@@ -167,7 +168,7 @@ EntryTimes& CacheCore::KeptTimesOf(Slot& slot) {
 // the cause for an entry that has not expired. `renews`: the value of `old` is stored again, so it does not leave the
 // cache. Without memory, nothing is stored.
 const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews,
-                               Aftermath& after, Instant now) noexcept {
+                               AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   if (old != nullptr && now >= old->expires_at()) cause = RemovalCause::kExpired;
   if (fresh == nullptr) {
@@ -235,7 +236,7 @@ bool CacheCore::TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh,
 }
 
 // The key has no entry.
-const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept {
+const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   EntryTable& entries = shard.entries;
   int64_t count = 1;
@@ -263,7 +264,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after
   return stored->free() ? nullptr : stored;
 }
 
-void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept {
+void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
   AddEntries(-1, -slot.weight);
   Leave(shard, shard.entries.Unlink(slot), cause, after);
 }
@@ -273,7 +274,7 @@ inline RemovalCause CacheCore::VictimsCause(const Slot& victim, Instant now) con
 }
 
 // The entry leaves also if there is no memory for the call of the listener, which is then left out and logged.
-inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept {
+inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
   CountRemoval(cause);
   if (!has_.on_removal || !slot.has_value()) return;
   try {
@@ -284,7 +285,7 @@ inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, After
 }
 
 // The slot is out of its queue.
-void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept {
+void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept {
   Slot& slot = shard.entries[id];
   const int64_t weight = slot.weight;
   ReportLeaving(slot, cause, after);
@@ -296,7 +297,7 @@ void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& 
 // Evicts until the weight is within its bound. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
-void CacheCore::Trim(const Slot* spared, Aftermath& after) noexcept {
+void CacheCore::Trim(const Slot* spared, AfterUnlock& after) noexcept {
   const auto exceeds = [this] { return weight_.load(std::memory_order_relaxed) > options_.max_weight; };
   if (!exceeds()) return;
   const Instant now = Now();
@@ -309,7 +310,7 @@ void CacheCore::Trim(const Slot* spared, Aftermath& after) noexcept {
   }
 }
 
-bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermath& after) noexcept {
+bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, AfterUnlock& after) noexcept {
   Shard& shard = shards_[index];
   const ShardLock lock(shard);
   const uint32_t victim = shard.entries.Evict(spared);
@@ -326,7 +327,7 @@ bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermat
 
 // With a clock other than the system clock, boxes are freed at once, so that a test with a
 // ManualClock sees when values are destroyed.
-void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept {
+void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock& after) noexcept {
   if (box == nullptr) return;
   Shard::Retired& retired = shard.retired;
   retired.boxes.Add(box);
@@ -465,16 +466,16 @@ Instant CacheCore::LeavesAt(const Slot& slot) const {
   return may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
 }
 
-inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) {
+inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) {
   if (stored.expires_at() == Instant::InfiniteFuture()) return;
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;
   shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);
   shard.walk.passed_over_at = std::min(shard.walk.passed_over_at, leaves_at);
-  after.stored_mortal = true;
+  after.needs_sweep = true;
 }
 
-void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept {
+void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept {
   Shard::Walk& walk = shard.walk;
   if (now < walk.over_at) return;
   for (; slots > 0 && walk.next < shard.entries.end(); --slots, ++walk.next) {
@@ -522,7 +523,7 @@ void CacheCore::Sweep() {
   bool more = false;
   for (size_t index = 0; index < shard_count_;) {
     Shard& shard = shards_[index];
-    Aftermath after(*this);
+    AfterUnlock after(*this);
     const ShardLock lock(shard);
     if (shard.closed) return;
     if (now >= shard.walk.over_at) {

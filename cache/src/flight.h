@@ -220,7 +220,7 @@ struct CacheCall {
   bool waited = false;
 
   FlightPtr flight = nullptr;                         // The one that it has joined.
-  uint64_t joined = 0;                                // The flight's `voids` at that time.
+  uint64_t joined = 0;                                // The flight's `tag_invalidations` at that time.
   Instant soft_deadline = Instant::InfiniteFuture();  // After this an expired value is accepted, if there still is one.
   std::shared_ptr<ThreadWaiter> waiter = nullptr;     // Null for a callback.
 };
@@ -305,27 +305,30 @@ struct Flight final : FlightNode {
     if (lease.token.empty()) lease.position = 0;
     previous = std::move(was);
     previous_tags = std::move(was_tags);
-    voided.clear();
-    roused = nullptr;
+    invalidated_tags.clear();
+    chosen_runner = nullptr;
     relayed = false;
     lease_ended = false;
   }
 
   // Records that a tag was invalidated while the loader ran.
-  void Void(std::string_view tag) STOCKADE_REQUIRES(kShardMutex) { voided.try_emplace(std::string(tag), ++voids); }
+  void NoteInvalidation(std::string_view tag) STOCKADE_REQUIRES(kShardMutex) {
+    invalidated_tags.try_emplace(std::string(tag), ++tag_invalidations);
+  }
   // For a result with `tags`: the first invalidation of one of them. The result is valid only for calls that joined
   // before it.
-  uint64_t FirstVoid(const std::vector<std::string>& tags) const STOCKADE_REQUIRES(kShardMutex) {
-    uint64_t first = kNeverVoided;
+  uint64_t FirstInvalidation(const std::vector<std::string>& tags) const STOCKADE_REQUIRES(kShardMutex) {
+    uint64_t first = kNeverInvalidated;
     for (const std::string& tag : tags) {
-      if (const auto found = voided.find(tag); found != voided.end()) first = std::min(first, found->second);
+      if (const auto found = invalidated_tags.find(tag); found != invalidated_tags.end())
+        first = std::min(first, found->second);
     }
     return first;
   }
 
-  static constexpr uint64_t kNeverVoided = std::numeric_limits<uint64_t>::max();
+  static constexpr uint64_t kNeverInvalidated = std::numeric_limits<uint64_t>::max();
 
-  // In a FlightList of an Aftermath. A flight is dropped once, and it is queued once at a time.
+  // In a FlightList of an AfterUnlock. A flight is dropped once, and it is queued once at a time.
   FlightPtr next_dropped;
   FlightPtr next_queued;
   LoadQueue queued_for = LoadQueue::kNone;
@@ -338,13 +341,13 @@ struct Flight final : FlightNode {
   Phase phase STOCKADE_GUARDED_BY(kShardMutex) = Phase::kReady;
   uint8_t queues STOCKADE_GUARDED_BY(kShardMutex) = 0;  // Of LoadQueue.
   // The waiter that was woken to run it, and whether only that waiter may, because the last runner gave up.
-  const Waiter* roused STOCKADE_GUARDED_BY(kShardMutex) = nullptr;
+  const Waiter* chosen_runner STOCKADE_GUARDED_BY(kShardMutex) = nullptr;
   bool relayed STOCKADE_GUARDED_BY(kShardMutex) = false;
   Waiter::List waiters STOCKADE_GUARDED_BY(kShardMutex);
   // The number of invalidations of tags so far.
-  uint64_t voids STOCKADE_GUARDED_BY(kShardMutex) = 0;
-  // For each tag its first invalidation in this run, as a value of `voids`.
-  std::map<std::string, uint64_t> voided STOCKADE_GUARDED_BY(kShardMutex);
+  uint64_t tag_invalidations STOCKADE_GUARDED_BY(kShardMutex) = 0;
+  // For each tag its first invalidation in this run, as a value of `tag_invalidations`.
+  std::map<std::string, uint64_t> invalidated_tags STOCKADE_GUARDED_BY(kShardMutex);
 
   // While a thread runs the loader, no other one changes these.
   struct Times {
@@ -383,8 +386,9 @@ struct Flight final : FlightNode {
   bool answered STOCKADE_GUARDED_BY(kShardMutex) = false;
   struct Result {
     Answer answer = absl::UnknownError("");
-    bool stale = false;                 // The answer is an expired value that replaces an error.
-    uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
+    bool stale = false;  // The answer is an expired value that replaces an error.
+    uint64_t valid_for_joins_before =
+        kNeverInvalidated;  // The answer is valid for calls that joined at a smaller `tag_invalidations`.
   };
   Result result STOCKADE_GUARDED_BY(kShardMutex);
   // For a thread that knows that `answered` is true, which need not hold the mutex.

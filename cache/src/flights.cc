@@ -34,25 +34,25 @@ void CacheCore::Begin(Flight& flight, Instant now) {
 // that the next runner does not give up as well. With `relay`, only that waiter or a loader that needs the flight may
 // run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
 // loaders must not wait for. O(waiters).
-void CacheCore::Rouse(Flight& flight, bool relay) {
+void CacheCore::ChooseRunner(Flight& flight, bool relay) {
   Waiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {
     if (!waiter->parked) continue;
     if (waiter->nested) waiter->Wake(false);
     if (longest == nullptr || waiter->deadline > longest->deadline) longest = waiter.get();
   }
-  flight.roused = longest;
+  flight.chosen_runner = longest;
   flight.relayed = relay && longest != nullptr;
   if (longest != nullptr) longest->Wake(false);
 }
 
 // Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
-void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept {
+void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   if (flight.started() || !flight.waiters.empty() || flight.queued() || flight.in_background) return;
   Drop(shard, flight, after);
 }
 
-void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept {
+void CacheCore::Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   FlightPtr dropped = shard.flights.Drop(flight);
   GiveBackLease(dropped, after);
   after.dropped.Add(std::move(dropped));
@@ -60,14 +60,14 @@ void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept {
 }
 
 // Called once per flight.
-void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept {
+void CacheCore::AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept {
   flight.result.answer = std::move(answer);
   flight.answered = true;
   Waiter::MoveAll(flight.waiters, after.answered, false);
 }
 
 // The flight, which has its answer, stops being the current one.
-void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept {
+void CacheCore::RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   if (flight.started()) {
     shard.flights.DetachRunning(flight);
   } else {
@@ -91,7 +91,7 @@ bool CacheCore::IsHung(Flight& flight, Instant now) const {
 }
 
 // Frees the key of a current flight that is past its hard time-out. Returns whether there was one.
-bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
+bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) {
   const FlightPtr current = Current(at);
   if (current == nullptr || !IsHung(*current, now)) return false;
   FailHung(current, now, after);
@@ -100,35 +100,36 @@ bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
 
 // Answers a flight that is past its hard time-out, and gives its lease back: the result of its load is discarded, so
 // other processes need not wait for it.
-void CacheCore::FailHung(const FlightPtr& flight, Instant now, Aftermath& after) {
+void CacheCore::FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   Fail(*flight, HardTimeoutError(), now, after);
   GiveBackLease(flight, after);
 }
 
 // Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has
 // the loader's options for the result.
-void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry) noexcept {
+void CacheCore::Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after,
+                     const EntryOptions& entry) noexcept {
   Shard& shard = shards_[flight.key.shard];
   const bool is_current = shard.flights.IsCurrent(flight);
   Slot* old = nullptr;
   if (is_current && TryFindEntry(flight.key.at(), old)) {
     EntryPtr remembered;
     const bool stays = old != nullptr && !TimesOf(*old).Over(now);
-    const bool voided = flight.FirstVoid(entry.tags) != Flight::kNeverVoided;
-    if (!stays && !voided && absl::IsDeadlineExceeded(error.status())) {
+    const bool is_invalidated = flight.FirstInvalidation(entry.tags) != Flight::kNeverInvalidated;
+    if (!stays && !is_invalidated && absl::IsDeadlineExceeded(error.status())) {
       remembered = MakeAbsence(flight.key.at(), {.answer = error, .entry = entry}, now);
     }
     ReplaceError(flight, old, now, error, remembered.get(), after);
   }
   AnswerFlight(flight, std::move(error), after);
-  if (is_current) Displace(shard, flight, after);
+  if (is_current) RemoveCurrent(shard, flight, after);
 }
 
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
 // of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
 // unless that is null. Without memory, the error is not replaced, and the next call tries again.
 void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
-                             Aftermath& after) noexcept {
+                             AfterUnlock& after) noexcept {
   if (old != nullptr && TimesOf(*old).Over(now)) {
     Remove(shards_[flight.key.shard], *old, RemovalCause::kExpired, after);
     old = nullptr;
@@ -198,7 +199,7 @@ void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noe
     return Named(Concat(": the ", queue == LoadQueue::kLoad ? "load_executor" : "refresh_executor", " dropped a load"));
   });
   for (const FlightPtr& flight : flights) {
-    Aftermath after(*this);
+    AfterUnlock after(*this);
     const ShardLock lock(shards_[flight->key.shard]);
     flight->Leave(queue);
     if (flight->started() || flight->queued() || flight->answered) continue;
@@ -210,7 +211,7 @@ void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noe
 // Whether the calling thread is to run the flight: no other thread does, and it is still wanted. The flight
 // leaves `queue`. Without memory, it is answered.
 bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   Shard& shard = shards_[flight.key.shard];
   const ShardLock lock(shard);
   flight.Leave(queue);
@@ -256,7 +257,7 @@ class CacheCore::BatchNode final : public FlightNode {
 // Runs flights that this thread has begun. A tier may have the values already, or know of a process
 // that loads them. For one flight, returns the runner's answer if it differs from the flight's.
 std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept {
-  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
+  AfterUnlock after(*this);  // Done when all is published, because user code must not need a flight of this thread.
   const FlightPtr& first = flights.front();
   as_batch = as_batch || (first->loader == nullptr && !has_.load);
   const bool nested = LoaderFrame::Innermost() != nullptr;
@@ -271,7 +272,7 @@ std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as
 
 // Loads all flights by the batch loader, or one by its own loader, and publishes the results.
 std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
-                                           Aftermath& after) noexcept {
+                                           AfterUnlock& after) noexcept {
   const FlightPtr& first = flights.front();
   Instant hard_deadline = Instant::InfiniteFuture();
   for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->RunnersTimes().hard_deadline);
@@ -353,16 +354,16 @@ void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool la
 // Stores the result and answers the flight in one step, so that a call finds either the flight or its result. Returns
 // the runner's own answer if its caller gave up and others load again.
 std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
-                                         Aftermath& after) noexcept {
+                                         AfterUnlock& after) noexcept {
   const bool late = loaded.ended >= flight->RunnersTimes().hard_deadline;
   const bool absent = absl::IsNotFound(loaded.answer.status());
-  const bool knows = loaded.answer.ok() || absent;
+  const bool conclusive = loaded.answer.ok() || absent;
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
   EntryPtr fresh;
   if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key.at(), loaded, now);
-  const bool fails = !knows && !gave_up && !absl::IsCancelled(loaded.answer.status());
+  const bool fails = !conclusive && !gave_up && !absl::IsCancelled(loaded.answer.status());
   if (!late && (absent || fails)) fresh = MakeAbsence(flight->key.at(), loaded, now);
   flight->RunWithin(nullptr);
   std::optional<Answer> own;
@@ -377,29 +378,30 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
         HandOn(flight, now, after);
         return own;
       }
-      flight->result.fit_below = 0;  // They look up the key again.
+      flight->result.valid_for_joins_before = 0;  // They look up the key again.
     }
     Slot* old = nullptr;
     const bool found = TryFindEntry(flight->key.at(), old);
     const bool was_current = Finish(flight, now, after);
-    const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : Flight::kNeverVoided;
+    const uint64_t first_invalidation =
+        conclusive ? flight->FirstInvalidation(loaded.entry.tags) : Flight::kNeverInvalidated;
     const bool outdated =
         loaded.refused || (loaded.stamp.version != 0 && !loaded.unstored && !tier_->MayStore(loaded.stamp));
     if (!was_current || !found || outdated) {
       // Stores nothing.
-    } else if (!knows) {
+    } else if (!conclusive) {
       // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
-      const bool voided = flight->FirstVoid(loaded.entry.tags) != Flight::kNeverVoided;
+      const bool is_invalidated = flight->FirstInvalidation(loaded.entry.tags) != Flight::kNeverInvalidated;
       if (!gave_up && !flight->answered) {
-        ReplaceError(*flight, old, now, loaded.answer, voided ? nullptr : fresh.get(), after);
+        ReplaceError(*flight, old, now, loaded.answer, is_invalidated ? nullptr : fresh.get(), after);
       }
-    } else if (first_void == Flight::kNeverVoided) {
+    } else if (first_invalidation == Flight::kNeverInvalidated) {
       stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, loaded.renews, after, now);
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
     if (!flight->answered) {
-      flight->result.fit_below = std::min(flight->result.fit_below, first_void);
+      flight->result.valid_for_joins_before = std::min(flight->result.valid_for_joins_before, first_invalidation);
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
   }
@@ -412,26 +414,26 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
 // Ends a flight that runs; it is answered now or before the mutex is released. Its lease
 // goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
 // The caller counts it as ended when the mutex is released.
-bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
+bool CacheCore::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
   GiveBackLease(flight, after);
   if (unblocked != nullptr && !unblocked->answered) {
     if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
-    Rouse(*unblocked, false);
+    ChooseRunner(*unblocked, false);
   }
   return was_current;
 }
 
 // The runner's caller gave up, and others still wait for the flight.
-void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
+void CacheCore::HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   flight->phase = Flight::Phase::kReady;
   flight->times.hard_deadline = now + options_.load_hard_timeout;
   if (flight->NeedsExecutor()) QueueUp(flight, now, after);
-  Rouse(*flight, true);
+  ChooseRunner(*flight, true);
 }
 
 // Queues a ready flight on an executor.
-void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
+void CacheCore::QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
   const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
@@ -447,7 +449,7 @@ void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
 }
 
 // Wakes threads, and leaves callbacks in the list. Runs no user code.
-void CacheCore::Wake(Aftermath& after) {
+void CacheCore::Wake(AfterUnlock& after) {
   after.answered.remove_if([](const std::shared_ptr<Waiter>& waiter) {
     waiter->Wake(true);
     return !waiter->is_callback();
@@ -455,7 +457,7 @@ void CacheCore::Wake(Aftermath& after) {
 }
 
 // Does all the work in `after`. This thread may not run a flight.
-void CacheCore::Settle(Aftermath& after) noexcept {
+void CacheCore::Settle(AfterUnlock& after) noexcept {
   Wake(after);
   while (!after.queued.empty()) {
     FlightPtr flight = after.queued.Pop();
@@ -468,7 +470,7 @@ void CacheCore::Settle(Aftermath& after) noexcept {
     waiters_.fetch_sub(1, std::memory_order_relaxed);
     const FlightPtr flight = std::move(async->call.flight);
     const Flight::Result& result = flight->FinalResult();
-    if (async->call.joined < result.fit_below) {
+    if (async->call.joined < result.valid_for_joins_before) {
       if (result.stale) async->call.result = kRequestStale;
       CountRequest(async->call);
       Deliver(async, result.answer);
@@ -476,7 +478,7 @@ void CacheCore::Settle(Aftermath& after) noexcept {
       StartAsync(async);
     }
   }
-  if (after.stored_mortal) PlanSweep();
+  if (after.needs_sweep) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
   after.dropped.Clear();

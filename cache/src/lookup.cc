@@ -13,17 +13,17 @@ namespace stockade::cache_internal {
 
 // The coarse clock may be one tick late, so near the end the exact clock decides. A tier trusts what is in the slot
 // after its trust was read, so the slot must not have changed until then.
-bool CacheCore::MayHit(const Slot& slot, uint32_t seq, Instant quiet_until) const {
+bool CacheCore::MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
   constexpr int64_t kLongestTick = 10'000'000;  // Nanoseconds: an upper bound for a clock's CoarseNow().
   if (tier_ != nullptr) {
     SyncPoint();
-    quiet_until = std::min(quiet_until, tier_->cache->trusted_until());
+    plain_hit_until = std::min(plain_hit_until, tier_->cache->trusted_until());
     if (slot.seq.load(std::memory_order_relaxed) != seq) return false;
   }
-  if (quiet_until == Instant::InfiniteFuture()) return true;
-  if (quiet_until == Instant::InfinitePast()) return false;
+  if (plain_hit_until == Instant::InfiniteFuture()) return true;
+  if (plain_hit_until == Instant::InfinitePast()) return false;
   const int64_t latest = options_.clock->CoarseNow().nanoseconds() + kLongestTick;
-  return latest < quiet_until.nanoseconds() || Now() < quiet_until;
+  return latest < plain_hit_until.nanoseconds() || Now() < plain_hit_until;
 }
 
 CacheCall CacheCore::NewCall(const CacheGetOptions& options) const {
@@ -57,14 +57,14 @@ Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_
 
 Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
   ReadHold reading;
-  const auto sit = [&](Aftermath&) STOCKADE_REQUIRES(kShardMutex) {
-    SitDown(call);
+  const auto enqueue = [&](AfterUnlock&) STOCKADE_REQUIRES(kShardMutex) {
+    EnqueueWaiter(call);
     return absl::OkStatus();
   };
   for (;;) {
     if (call.flight == nullptr) {  // Otherwise FindAll() has had it join one.
       if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
-      if (std::optional<Answer> answer = ServeOrJoin(at, call, make_loader, sit)) return *std::move(answer);
+      if (std::optional<Answer> answer = ServeOrJoin(at, call, make_loader, enqueue)) return *std::move(answer);
     }
     if (std::optional<Answer> answer = Wait(call)) return *std::move(answer);
     call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
@@ -73,10 +73,11 @@ Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader*
 
 // The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none,
 // and wait for it. Returns nothing in the second case.
-std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Sit sit) {
+std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
+                                             Enqueue enqueue) {
   for (;;) {
     const Instant now = Now();
-    Aftermath after(*this);
+    AfterUnlock after(*this);
     ShardLock lock(shards_[at.shard]);
     std::optional<RefreshTrigger> due;
     if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
@@ -97,7 +98,7 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
       continue;
     }
     absl::Status refusal = Join(at, call, now);
-    if (refusal.ok()) refusal = sit(after);
+    if (refusal.ok()) refusal = enqueue(after);
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
@@ -122,7 +123,7 @@ absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
   } else {
     call.result = kRequestCoalesced;
   }
-  call.joined = call.flight->voids;
+  call.joined = call.flight->tag_invalidations;
   call.soft_deadline = Instant::InfiniteFuture();
   if (options_.load_soft_timeout != absl::InfiniteDuration()) {
     const Slot* const entry = FindValue(at);
@@ -134,7 +135,7 @@ absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
 }
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.
-void CacheCore::SitDown(CacheCall& call) {
+void CacheCore::EnqueueWaiter(CacheCall& call) {
   call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, MustRunHere(call));
   call.waiter->Enter(call.flight->waiters, call.waiter);
 }
@@ -145,7 +146,7 @@ void CacheCore::SitDown(CacheCall& call) {
 // A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
 // flight itself if that has not started, so that a full executor cannot block it.
 std::optional<Answer> CacheCore::Wait(CacheCall& call) {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   const FlightPtr flight = call.flight;
   Shard& shard = shards_[flight->key.shard];
   const LoadQueue queue = QueueFor(call);
@@ -190,7 +191,7 @@ std::optional<Answer> CacheCore::Wait(CacheCall& call) {
     }
   }
   const Flight::Result& result = flight->FinalResult();
-  if (answer.has_value() || call.joined >= result.fit_below) return answer;
+  if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
   if (result.stale) call.result = kRequestStale;
   return result.answer;
 }
@@ -204,7 +205,7 @@ std::optional<Answer> CacheCore::Expired(const CacheCall& call, Instant now) con
 
 // The answer for a call that has waited long enough for its flight. Returns nothing if the call continues to wait, or
 // if the flight has timed out and has its answer.
-std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath& after) {
+std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, AfterUnlock& after) {
   if (std::optional<Answer> expired = Expired(call, now)) return expired;
   if (IsHung(*call.flight, now)) {
     FailHung(call.flight, now, after);
@@ -238,7 +239,7 @@ absl::Status CacheCore::CheckNotItsOwn(const void* key) const {
 }
 
 bool CacheCore::MayRunHere(const CacheCall& call) {
-  return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
+  return !call.flight->relayed || call.flight->chosen_runner == call.waiter.get() || MustRunHere(call);
 }
 
 Executor* CacheCore::ExecutorOf(LoadQueue queue) {
@@ -266,18 +267,19 @@ LoadQueue CacheCore::QueueFor(const CacheCall& call) {
   return MustRunHere(call) ? LoadQueue::kNone : PreferredQueue(call);
 }
 
-void CacheCore::Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept {
+void CacheCore::Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept {
   Flight& flight = *call.flight;
   if (!call.waiter->waits()) return;
   call.waiter->Leave();
-  if (flight.phase == Flight::Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
+  if (flight.phase == Flight::Phase::kReady && flight.chosen_runner == call.waiter.get())
+    ChooseRunner(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
 }
 
 // Gives up the call's place with a flight after an exception. The mutex is not held.
 void CacheCore::Abandon(CacheCall& call) noexcept {
   if (call.flight == nullptr) return;
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock(shard);
@@ -291,7 +293,7 @@ void CacheCore::Abandon(CacheCall& call) noexcept {
 }
 
 std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   ReadHold reading;
   CacheMetric result = kRequestMiss;
   std::optional<RefreshTrigger> due;
@@ -350,7 +352,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
       Log(LogSeverity::kWarning, Named(Concat(": a refresh is skipped: ", started.message())));
       return;
     }
-    Aftermath after(*this);
+    AfterUnlock after(*this);
     const Instant now = Now();
     Shard& shard = shards_[at.shard];
     const ShardLock lock(shard);

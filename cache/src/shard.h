@@ -117,11 +117,11 @@ class FlightTable {
 
   // For running current flights: calls that join from now on must not get a result with `tag`.
   // Those whose lease is not older than the position `before` already know.
-  void Void(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
+  void NoteInvalidation(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       Flight* const current = of_key.current.get();
       if (current != nullptr && current->phase == Phase::kRunning && current->lease.position < before) {
-        current->Void(tag);
+        current->NoteInvalidation(tag);
       }
     }
   }
@@ -277,17 +277,17 @@ class STOCKADE_SCOPED_CAPABILITY CacheCore::ShardLock {
 // thread has published everything that other threads or that code may wait for. The destructor does the work. Leaving
 // work here needs no memory, except for the calls of the listener and the leases: see ReportLeaving() and
 // GiveBackLease().
-struct CacheCore::Aftermath {
-  explicit Aftermath(CacheCore& c) : core(c) {}
-  ~Aftermath() STOCKADE_EXCLUDES(kShardMutex) {
+struct CacheCore::AfterUnlock {
+  explicit AfterUnlock(CacheCore& c) : core(c) {}
+  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex) {
     if (!idle()) core.Settle(*this);
   }
-  Aftermath(const Aftermath&) = delete;
-  Aftermath& operator=(const Aftermath&) = delete;
+  AfterUnlock(const AfterUnlock&) = delete;
+  AfterUnlock& operator=(const AfterUnlock&) = delete;
 
   bool idle() const {
-    return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() &&
-           !stored_mortal && !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
+    return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() && !needs_sweep &&
+           !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
   }
 
   CacheCore& core;
@@ -298,7 +298,7 @@ struct CacheCore::Aftermath {
   FlightList<&Flight::next_queued> queued;                // To be passed to the executor of `queued_for`.
   Waiter::List answered;                                  // Their flights are answered.
   std::vector<std::pair<FlightPtr, TierLease>> released;  // To be given back to the tier.
-  bool stored_mortal = false;                             // A stored entry expires.
+  bool needs_sweep = false;                               // A stored entry expires.
   bool may_exceed = false;                                // A stored entry may exceed max_weight.
   bool retired = false;                                   // Boxes wait to be freed.
   bool crowded = false;                                   // It is to be logged that too many entries have one hash.
@@ -362,7 +362,7 @@ struct CacheCore::Loaded {
   TierStamp stamp = {};
   Instant kept_until = Instant::InfiniteFuture();
   bool refused = false;   // The tier has refused the value, which may be outdated.
-  bool unstored = false;  // The tier does not take it. Which later invalidations concern it, the flight knows.
+  bool unstored = false;  // The tier does not take it. The flight records later invalidations that concern it.
 };
 
 // The tier of a cache: what the tier calls, and what is asked of it. The calls are virtual because only programs with
@@ -380,14 +380,14 @@ class CacheCore::TierSide : public TierListener {
 
   // As tier.cc documents them.
   virtual std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                     const Runner& runner, Aftermath& after) noexcept = 0;
+                                     const Runner& runner, AfterUnlock& after) noexcept = 0;
   virtual size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept = 0;
   virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept = 0;
   virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) = 0;
   virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
   virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
   virtual absl::Status AwaitInvalidations(absl::Duration timeout) = 0;
-  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex) = 0;
+  virtual void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex) = 0;
   virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) = 0;
 
   bool Trusts(Instant now) const { return now < cache->trusted_until(); }

@@ -36,7 +36,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
   using TierSide::TierSide;
 
   std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
-                             Aftermath& after) noexcept override {
+                             AfterUnlock& after) noexcept override {
     return core.AskTier(flights, as_batch, nested, runner, after);
   }
   size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept override {
@@ -52,7 +52,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
     return core.InvalidateInTier(target, locally, false);
   }
   absl::Status AwaitInvalidations(absl::Duration timeout) override;
-  void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept override STOCKADE_REQUIRES(kShardMutex) {
+  void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept override STOCKADE_REQUIRES(kShardMutex) {
     TierLease lease = std::exchange(flight->lease, {});
     try {
       after.released.emplace_back(flight, std::move(lease));
@@ -72,7 +72,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
 // Asks the tier for flights that this thread has begun, piece by piece. Publishes what the tier has, puts back what
 // other processes load, and returns what this thread must load.
 std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                          const Runner& runner, Aftermath& after) noexcept {
+                                          const Runner& runner, AfterUnlock& after) noexcept {
   // Several flights without a batch loader are loaded one by one by the thread that looks them up, which may be another
   // one meanwhile.
   const bool here = as_batch || flights.size() == 1;
@@ -106,7 +106,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
 // Asks the tier for some of `flights`, from the first one on, and returns their number. Adds those that are to be
 // loaded to `missing`, which has room for them.
 size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
-                           Aftermath& after) noexcept {
+                           AfterUnlock& after) noexcept {
   const size_t mean = tier_->mean_answer.load(std::memory_order_relaxed);
   const size_t most = std::min(flights.size(), std::clamp<size_t>(kAnswerBytesAtOnce / (mean + 1), 1, kKeysAtOnce));
   std::vector<FlightPtr> asking;
@@ -146,7 +146,7 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
 }
 
 // Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
-void CacheCore::HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept {
+void CacheCore::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept {
   const ShardLock lock(shards_[flight->key.shard]);
   if (flight->answered || !shards_[flight->key.shard].flights.IsCurrent(*flight)) {
     return LookUpAgain(flight, Now(), after);
@@ -173,7 +173,7 @@ bool CacheCore::TryEncodeKey(Flight& flight) const {
 }
 
 // Whether this thread must load the key.
-bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept try {
+bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept try {
   switch (answer.kind) {
     case TierAnswer::Kind::kAway: return true;
     case TierAnswer::Kind::kHit: {
@@ -212,7 +212,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
 // Stores what the tier has for the key of the flight. `answers`: it is also the flight's answer. Returns false if it
 // cannot be decoded.
 bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers,
-                          Aftermath& after) {
+                          AfterUnlock& after) {
   Loaded copy{.took = record.load_time, .ended = sent, .stamp = {record.position, record.version}};
   copy.entry = {.ttl = record.ttl, .tags = record.tags};
   if (record.absent) {
@@ -246,7 +246,7 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   Slot* old = nullptr;
   if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
   // This process has invalidated a tag since, and MayStore() compares with what heartbeats have reported.
-  if (flight->FirstVoid(copy.entry.tags) != Flight::kNeverVoided) return true;
+  if (flight->FirstInvalidation(copy.entry.tags) != Flight::kNeverInvalidated) return true;
   if (old != nullptr && MayServe(*old, now)) {
     // Is this process's own not older? Of two values of the tier, the record is the later one. A value that the tier
     // does not have is compared by the time.
@@ -266,7 +266,7 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
 
 // Answers a flight whose key is loaded by another process, or by this one if it has the lease, if an expired value may
 // be served meanwhile. A lease goes to a refresh in the background.
-bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
+bool CacheCore::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
   {
@@ -300,7 +300,7 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
 
 // Another process loads the key of the flight, which runs on this thread. It is ready again after `delay`. A refresh
 // that nobody waits for just ends.
-void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) {
+void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock(shard);
@@ -317,7 +317,7 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   flight->times.busy_since = std::min(flight->times.busy_since, now);
   flight->phase = Flight::Phase::kReady;
   flight->times.hard_deadline = HardDeadline(*flight, now);
-  Rouse(*flight, true);
+  ChooseRunner(*flight, true);
 }
 
 // From now on this process loads the key.
@@ -327,10 +327,10 @@ void CacheCore::EndBusy(Flight& flight) {
 }
 
 // Ends a flight that runs without a result. Those who wait look up the key again.
-void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) {
+void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   flight->RunWithin(nullptr);
   if (!flight->answered) {
-    flight->result.fit_below = 0;
+    flight->result.valid_for_joins_before = 0;
     AnswerFlight(*flight, absl::UnknownError(""), after);
   }
   Finish(flight, now, after);
@@ -441,13 +441,13 @@ TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, std::string& key, a
 // A Put is an invalidation that is granted the lease, and a fill. If the tier does not confirm both, nothing is stored:
 // then an invalidation that came in between would not be noticed, and the next lookup loads.
 void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   const uint64_t resets = tier_->resets.load(std::memory_order_relaxed);
-  const auto displace = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
+  const auto remove_current = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
     const FlightPtr flight = Current(at);
     if (flight == nullptr) return;
     if (!flight->answered) AnswerFlight(*flight, box, after);
-    Displace(shard, *flight, after);
+    RemoveCurrent(shard, *flight, after);
   };
   const bool stores = entry.ttl.value_or(options_.ttl) > absl::ZeroDuration();
   std::string key;
@@ -456,7 +456,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
       [&] {
         Shard& shard = shards_[at.shard];
         const ShardLock lock(shard);
-        displace(shard);
+        remove_current(shard);
         Slot* const old = FindEntry(at);
         if (old != nullptr) {
           Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
@@ -480,7 +480,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
   GiveBackLease(flight, after);
   if (fresh == nullptr) return;
   if (!tier_->MayStore(put.stamp) || tier_->resets.load(std::memory_order_relaxed) != resets) return;
-  displace(shard);
+  remove_current(shard);
   Replace(at, FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
 }
@@ -495,7 +495,7 @@ void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarge
     if (target.kind == TierTarget::Kind::kAll) return core.ClearAll(position);
     const absl::Status cleared = GuardCallback<absl::Status>(codec_label, [&] {
       return core.WithKey(target.text, [&](const KeyAt& at) {
-        Aftermath after(core);
+        AfterUnlock after(core);
         core.ClearKey(at, position, after);
       });
     });
@@ -522,7 +522,7 @@ void CacheCore::LinkedTierSide::OnLeaseEnded(std::string_view key) {
 
 // Ends the pause of a flight whose key another process has loaded.
 void CacheCore::AskAgainNow(const KeyAt& at) {
-  Aftermath after(*this);
+  AfterUnlock after(*this);
   const ShardLock lock(shards_[at.shard]);
   const FlightPtr flight = Current(at);
   if (flight == nullptr || flight->answered) return;
@@ -534,7 +534,7 @@ void CacheCore::AskAgainNow(const KeyAt& at) {
   if (flight->phase != Flight::Phase::kReady || flight->not_before <= now) return;
   flight->not_before = now;
   if (flight->NeedsExecutor()) QueueUp(flight, now, after);
-  Rouse(*flight, true);
+  ChooseRunner(*flight, true);
 }
 
 // Runs `body`, and leaves the listener's part of it to another thread.
@@ -552,7 +552,7 @@ void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
     if (postponed == nullptr) return;
     CallGate::Call inside(*gate, postponed->key.shard);
     if (!inside.inside()) return;
-    Aftermath after(core);
+    AfterUnlock after(core);
     const ShardLock lock(core.shards_[postponed->key.shard]);
     const Instant now = core.Now();
     const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;

@@ -54,7 +54,7 @@ STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
 //
 // A key belongs to one shard, whose mutex guards the key's entry and flights. A look-up together with joining or
 // starting a flight is therefore one step, and so is storing a result together with ending its flight. No callback,
-// executor or destructor of a value runs under the mutex: such work is put into an Aftermath, which is created before
+// executor or destructor of a value runs under the mutex: such work is put into an AfterUnlock, which is created before
 // the mutex is locked. The mutexes of two shards are never held together.
 //
 // Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and std::bad_alloc, and the calls of the
@@ -152,8 +152,8 @@ class STOCKADE_EXPORT CacheCore {
   size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
   // Lookups of hits read the index of a shard without its mutex.
   const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
-  // Whether a hit may use what it has read in `slot`, whose `seq` and `quiet_until` were these.
-  bool MayHit(const Slot& slot, uint32_t seq, Instant quiet_until) const;
+  // Whether a hit may use what it has read in `slot`, whose `seq` and `plain_hit_until` were these.
+  bool MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const;
 
   const LoadingCacheOptions options_;
   const std::string loader_label_;  // For errors about its exceptions.
@@ -163,7 +163,7 @@ class STOCKADE_EXPORT CacheCore {
  private:
   struct Shard;
   class ShardLock;
-  struct Aftermath;
+  struct AfterUnlock;
   struct ReadHold;
   struct Runner;
   struct Loaded;
@@ -235,16 +235,16 @@ class STOCKADE_EXPORT CacheCore {
   FlightPtr Current(const KeyAt& at) const STOCKADE_REQUIRES(kShardMutex);
   bool HasLoader() const { return has_.load || has_.load_all; }
   void CountRequest(const CacheCall& call);
-  void Settle(Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  static void Wake(Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
+  void Settle(AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  static void Wake(AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
 
   // Lookups (lookup.cc).
   CacheCall NewCall(const CacheGetOptions& options) const;
   Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
   Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) STOCKADE_EXCLUDES(kShardMutex);
   // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
-  using Sit = absl::FunctionRef<absl::Status(Aftermath&)>;
-  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Sit sit)
+  using Enqueue = absl::FunctionRef<absl::Status(AfterUnlock&)>;
+  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
       STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
@@ -256,30 +256,30 @@ class STOCKADE_EXPORT CacheCore {
   void Begin(Flight& flight, Instant now) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Wait(CacheCall& call) STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Expired(const CacheCall& call, Instant now) const;
-  std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
-  void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  std::optional<Answer> GiveUp(CacheCall& call, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  void DropIfUnwanted(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   Instant HardDeadline(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
   bool IsHung(Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  void SitDown(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
-  static void Rouse(Flight& flight, bool relay) STOCKADE_REQUIRES(kShardMutex);
+  void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
+  static void ChooseRunner(Flight& flight, bool relay) STOCKADE_REQUIRES(kShardMutex);
   Executor* ExecutorOf(LoadQueue queue);
   LoadQueue PreferredQueue(const CacheCall& call);
   bool MustRunHere(const CacheCall& call);
   bool MayRunHere(const CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   LoadQueue QueueFor(const CacheCall& call);
-  void Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void Abandon(CacheCall& call) noexcept STOCKADE_EXCLUDES(kShardMutex);
   absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
-  void AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
-  void FailHung(const FlightPtr& flight, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
-  void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept
+  void AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  bool TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  void FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  void Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after, const EntryOptions& entry = {}) noexcept
       STOCKADE_REQUIRES(kShardMutex);
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
-                    Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+                    AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
 
   void Offer(LoadQueue queue, QueuedLoad load) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Dropped(LoadQueue queue, FlightPtr flight) noexcept;
@@ -288,29 +288,29 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
-                                  Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+                                  AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Resolve(Flight& flight, Loaded& loaded) const noexcept;
-  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner, Aftermath& after) noexcept
-      STOCKADE_EXCLUDES(kShardMutex);
-  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
+                                AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept;
   bool BeginQueued(Flight& flight, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now) STOCKADE_REQUIRES(kShardMutex);
 
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) STOCKADE_EXCLUDES(kShardMutex);
   void LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  void Claim(const CacheCall& call, Claimed& claimed, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Calls without a thread (async.cc).
   absl::Status StartAsyncThreads(const CacheCall& call);
   void StartAsync(const AsyncPtr& async) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  absl::Status SitDown(const AsyncPtr& async, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  absl::Status EnqueueWaiter(const AsyncPtr& async, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void WatchAsync(const AsyncPtr& async) STOCKADE_REQUIRES(kShardMutex);
   void CheckAsync(const AsyncPtr& async) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void StopWatching(AsyncCall& async);
@@ -329,29 +329,29 @@ class STOCKADE_EXPORT CacheCore {
   // Strict reads and updates (changes.cc).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
-  void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // With a tier or without (cache_core.cc).
   bool MayServe(const Slot& entry, Instant now) const STOCKADE_REQUIRES(kShardMutex);
   bool MayJoin(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  void GiveBackLease(const FlightPtr& flight, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
 
   // The tier (tier.cc).
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
-                                 Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+                                 AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   size_t AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
-                  Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  void HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+                  AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   bool TryEncodeKey(Flight& flight) const;
-  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept
+  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
-  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after)
+  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, AfterUnlock& after)
       STOCKADE_EXCLUDES(kShardMutex);
-  bool AnswerStale(const FlightPtr& flight, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
-  void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
+  bool AnswerStale(const FlightPtr& flight, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  void Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   void AskAgainNow(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
   void EndBusy(Flight& flight) STOCKADE_REQUIRES(kShardMutex);
-  void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
   TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
   size_t FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept STOCKADE_EXCLUDES(kShardMutex);
@@ -362,8 +362,8 @@ class STOCKADE_EXPORT CacheCore {
   TierInvalidated InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;
-  void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) STOCKADE_EXCLUDES(kShardMutex);
-  void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
+  void ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  void DropOldLease(const FlightPtr& flight, uint64_t before, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void ClearTag(std::string_view tag, uint64_t before) STOCKADE_EXCLUDES(kShardMutex);
   void ClearAll(uint64_t before) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
@@ -373,34 +373,34 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const STOCKADE_EXCLUDES(kShardMutex);
   EntryTimes TimesOf(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
   EntryTimes& KeptTimesOf(Slot& slot) STOCKADE_REQUIRES(kShardMutex);
-  const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
+  const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, AfterUnlock& after,
                       Instant now) noexcept STOCKADE_REQUIRES(kShardMutex);
-  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept
+  const Slot* Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& after, Instant now) noexcept
       STOCKADE_REQUIRES(kShardMutex);
   bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const STOCKADE_REQUIRES(kShardMutex);
   bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) STOCKADE_REQUIRES(kShardMutex);
   bool CountCrowd(Shard& shard) STOCKADE_REQUIRES(kShardMutex);
   void LogCrowd() const noexcept;
-  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Leave(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   RemovalCause VictimsCause(const Slot& victim, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  void Trim(const Slot* spared, Aftermath& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after) noexcept
+  void Trim(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool EvictOne(size_t shard, const Slot* spared, Instant now, AfterUnlock& after) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   void Notify(std::list<Removal> removed) noexcept STOCKADE_EXCLUDES(kShardMutex);
   std::list<Removal> RemovalsBy(absl::FunctionRef<void()> body) STOCKADE_EXCLUDES(kShardMutex);
 
   // Boxes that have left their slots (entries.cc).
-  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void FreeBoxes(BoxList boxes) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Empty(Shard& shard) STOCKADE_EXCLUDES(kShardMutex);
   void FlushRetired() noexcept STOCKADE_EXCLUDES(kShardMutex);
   void PlanReclaim() noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   Instant LeavesAt(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
-  void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) STOCKADE_REQUIRES(kShardMutex);
-  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  void SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void PlanSweep() noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Sweep() STOCKADE_EXCLUDES(kShardMutex);
   void CheckNotInListener() const;

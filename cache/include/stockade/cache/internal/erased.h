@@ -73,7 +73,7 @@ struct NewEntry {
   const void* value = nullptr;  // The Value, in a box if it is not copied into slots. Null: there is none.
   Pinned box;                   // The new box of the slot, if it has one: CacheCore::BoxFor().
   int64_t weight = 1;
-  Instant quiet_until;
+  Instant plain_hit_until;
   std::unique_ptr<EntryExtra> extra;
 };
 using EntryPtr = std::unique_ptr<NewEntry>;

@@ -40,7 +40,7 @@ struct EntryTimes {
     expires_at = latest;
   }
   // Before this time it is neither over nor due, whatever load fails.
-  Instant QuietUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
+  Instant PlainHitUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
   // From then on it is useful only as previous() of a loader.
   Instant OverAt() const { return std::max({expires_at, revalidate_until, stale_until}); }
   bool Over(Instant now) const { return now >= OverAt(); }

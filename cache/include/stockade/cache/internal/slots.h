@@ -76,9 +76,9 @@ struct STOCKADE_EXPORT EntryExtra {
 // The place of one entry, without its key and value. A slot is used for one entry after another and is never freed
 // while its cache exists, so a hit may read a slot that no longer has the entry that it has found: see SlotOf.
 //
-// While the slot is in an EntryIndex, hits read `seq` and `quiet_until` and count their use. Everything else, and each
-// write except for that count, needs the mutex of the shard. With a key and a value of 8 bytes it is one cache line,
-// and 4 bytes are left.
+// While the slot is in an EntryIndex, hits read `seq` and `plain_hit_until` and count their use. Everything else, and
+// each write except for that count, needs the mutex of the shard. With a key and a value of 8 bytes it is one cache
+// line, and 4 bytes are left.
 struct STOCKADE_EXPORT Slot {
   static constexpr uint8_t kMostUses = 3;
 
@@ -92,7 +92,7 @@ struct STOCKADE_EXPORT Slot {
   bool free() const { return weight == 0; }
   bool has_value() const STOCKADE_REQUIRES(kShardMutex) { return extra == nullptr || extra->absence.ok(); }
   Instant expires_at() const STOCKADE_REQUIRES(kShardMutex) {
-    return extra != nullptr ? extra->times.expires_at : quiet_until.load(std::memory_order_relaxed);
+    return extra != nullptr ? extra->times.expires_at : plain_hit_until.load(std::memory_order_relaxed);
   }
   TierStamp stamp() const STOCKADE_REQUIRES(kShardMutex) { return extra != nullptr ? extra->stamp : TierStamp{}; }
   // True for a cached error that is not an absence.
@@ -104,7 +104,7 @@ struct STOCKADE_EXPORT Slot {
   std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not used up.
   bool in_main = false;
   // Until then hits need neither a lock nor anything else. Without `extra` it is also the time of expiry.
-  std::atomic<Instant> quiet_until{Instant::InfinitePast()};
+  std::atomic<Instant> plain_hit_until{Instant::InfinitePast()};
   uint32_t hash = 0;   // The bits of the key's hash that are its position in the index: SlotHash().
   uint32_t newer = 0;  // In its queue; in a free slot the next free one.
   uint32_t older = 0;
@@ -142,7 +142,7 @@ class alignas(64) SlotOf final : public Slot {
   // The result of a look.
   struct Seen {
     uint32_t seq;
-    Instant quiet_until;
+    Instant plain_hit_until;
     std::conditional_t<kValueCopied, CopyOf<Value>, const Box*> value;
   };
   enum class Look {
@@ -161,7 +161,7 @@ class alignas(64) SlotOf final : public Slot {
     if constexpr (kKeyCopied) CopyTo(copy, 0);
     if constexpr (kValueCopied) CopyTo(seen.value, kKeyWords);
     SyncPoint();
-    seen.quiet_until = quiet_until.load(std::memory_order_relaxed);
+    seen.plain_hit_until = plain_hit_until.load(std::memory_order_relaxed);
     const Box* box = nullptr;
     if constexpr (kBoxed) {
       box = box_.load(std::memory_order_acquire);
@@ -233,7 +233,7 @@ class alignas(64) SlotOf final : public Slot {
       old = box_.load(std::memory_order_relaxed);
       box_.store(box, std::memory_order_release);
     }
-    quiet_until.store(quiet, std::memory_order_relaxed);
+    plain_hit_until.store(quiet, std::memory_order_relaxed);
     seq.store(first + 2, std::memory_order_release);
     return old;
   }

@@ -284,7 +284,7 @@ class TypedCache final : public CacheCore {
     if (slot == nullptr || Typed(*slot).template Read<true, Eq>(key, *row, seen) != SlotLook::kThis) {
       return otherwise({.open = read.Release()});
     }
-    if (seen.quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
+    if (seen.plain_hit_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
       slot->Touch();
       return Handle(*row, seen.value);
     }
@@ -306,7 +306,7 @@ class TypedCache final : public CacheCore {
         look = Typed(slot).template Read<false, Eq>(key, *read.row(), seen);
       }
       if (look == SlotLook::kOther) return false;
-      if (look == SlotLook::kThis && MayHit(slot, seen.seq, seen.quiet_until)) {
+      if (look == SlotLook::kThis && MayHit(slot, seen.seq, seen.plain_hit_until)) {
         Count(kRequestHit);
         slot.Touch();
         hit = Handle(*read.row(), seen.value);
@@ -340,7 +340,7 @@ class TypedCache final : public CacheCore {
   // Reads the slot again, because to pass on what was read there would cost the simplest hits instructions.
   [[gnu::always_inline]] bool TryHit(const Key& key, const Look& look, Seen& seen) {
     if (look.slot == nullptr || Typed(*look.slot).template Read<true, Eq>(key, *look.open, seen) != SlotLook::kThis ||
-        !MayHit(*look.slot, seen.seq, seen.quiet_until) || !TryCountHit()) {
+        !MayHit(*look.slot, seen.seq, seen.plain_hit_until) || !TryCountHit()) {
       return false;
     }
     look.slot->Touch();
@@ -443,7 +443,7 @@ class TypedCache final : public CacheCore {
     // The box of a value that is kept in its slot has the key, which stays.
     const bool keeps_box = SlotT::kValueCopied && key == nullptr;
     const Box* const box = keeps_box ? typed.box() : entry->box.Release();
-    const Box* const old = typed.Write(static_cast<const Key*>(key), value, box, entry->quiet_until);
+    const Box* const old = typed.Write(static_cast<const Key*>(key), value, box, entry->plain_hit_until);
     return keeps_box ? nullptr : old;
   }
 
