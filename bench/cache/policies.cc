@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "entry_table.h"
+#include "eviction.h"
 
 namespace stockade::bench {
 namespace {

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "load_graph.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/instant.h"
@@ -36,115 +37,6 @@ namespace stockade::cache_internal {
 class CacheCore;
 struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
-
-// The waits between the flights of all caches of the process, which detect a deadlock between loads.
-//
-// Invariants: the edges form no cycle, because TryBegin() adds the only edges that could close one, and checks. The
-// target of an edge outlives the edge: a waiter holds its flight, a flight is unblocked before its blockers leave the
-// table of flights, and a batch releases its flights before it ends. One mutex of the process guards all edges. It is
-// locked after a shard's mutex, and no mutex is locked after it. Only loads within loads, and loads that wait for an
-// older load of their key, lock it.
-class FlightNode {
- public:
-  // `cache` distinguishes the flights of one cache from those of others.
-  explicit FlightNode(const CacheCore* cache) : cache_(cache) {}
-  virtual ~FlightNode() = default;
-
-  FlightNode(const FlightNode&) = delete;
-  FlightNode& operator=(const FlightNode&) = delete;
-
-  const CacheCore* cache() const { return cache_; }
-  // Whether it loads `*key`, which has the key type of its cache.
-  virtual bool IsFor(const void* key) const = 0;
-  // For messages: "'products' key 7". Valid while the cache exists.
-  virtual std::string Text() const = 0;
-
-  // This flight starts when one of the two has ended. Both count as waited for. This may refuse a wait that would have
-  // ended by chance, but never permits a deadlock.
-  void BlockBy(const FlightNode* first, const FlightNode* second);
-  void Unblock();
-
-  // This flight is one of those that `batch` loads; null: no longer.
-  void RunWithin(const FlightNode* batch);
-
- private:
-  friend class LoaderFrame;
-  friend class FlightWait;
-
-  static Mutex& GraphMutex();
-  // If true, `path` gets the nodes from the target to this one.
-  bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const STOCKADE_REQUIRES(GraphMutex());
-
-  const CacheCore* const cache_;
-  // The flight that this flight's loader waits for, or its batch.
-  const FlightNode* waits_for_ STOCKADE_GUARDED_BY(GraphMutex()) = nullptr;
-  std::array<const FlightNode*, 2> blocked_by_ STOCKADE_GUARDED_BY(GraphMutex()){};
-};
-
-// Marks that the calling thread runs the loader of `flight` during the lifetime of this object. Frames of a thread
-// nest.
-class LoaderFrame {
- public:
-  explicit LoaderFrame(FlightNode* flight);
-  ~LoaderFrame();
-  LoaderFrame(const LoaderFrame&) = delete;
-  LoaderFrame& operator=(const LoaderFrame&) = delete;
-
-  // The innermost frame of the calling thread; null outside of loaders.
-  static const LoaderFrame* Innermost();
-
-  const LoaderFrame* outer() const { return outer_; }
-  FlightNode* flight() const { return flight_; }
-
- private:
-  FlightNode* const flight_;
-  LoaderFrame* const outer_;
-  const FlightNode* outer_waits_for_ = nullptr;  // Before this frame.
-};
-
-// The wait of the calling thread's innermost loader for another flight. Has no effect outside of loaders.
-class FlightWait {
- public:
-  FlightWait() = default;
-  ~FlightWait() { End(); }
-  FlightWait(const FlightWait&) = delete;
-  FlightWait& operator=(const FlightWait&) = delete;
-
-  // Returns false if the wait would close a cycle: the caller must not wait. `circle` then lists the loads, each of
-  // which waits for the next one.
-  [[nodiscard]] bool TryBegin(const FlightNode* target, std::string& circle);
-  void End();
-
- private:
-  FlightNode* waiter_ = nullptr;
-};
-
-// Marks that the calling thread is within a piece of work of one kind, in any cache, during the lifetime of this
-// object.
-template <typename Work>
-class Frame {
- public:
-  Frame() { ++depth; }
-  ~Frame() { --depth; }
-  Frame(const Frame&) = delete;
-  Frame& operator=(const Frame&) = delete;
-
-  static bool InAny() { return depth > 0; }
-
- private:
-  inline static constinit thread_local int depth = 0;
-};
-
-// The write of an update.
-using UpdateFrame = Frame<struct Update>;
-// A read in strict mode.
-using StrictReadFrame = Frame<struct StrictRead>;
-
-// Whether the calling thread runs a loader, a write or a strict read. Such a thread acquires no lock of a key, so that
-// readers and writers cannot deadlock.
-inline bool IsNested() {
-  return LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny();
-}
 
 // A thread or a callback that waits.
 //
@@ -393,6 +285,159 @@ struct Flight final : FlightNode {
   Result result STOCKADE_GUARDED_BY(kShardMutex);
   // For a thread that knows that `answered` is true, which need not hold the mutex.
   const Result& FinalResult() const STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return result; }
+};
+
+// The flights of one shard.
+//
+// Invariants for each key: at most two flights run at the same time. `current`, if it runs, is one of them, and the
+// others are `detached`: their results are for calls that already wait, and are never stored. A current flight is
+// blocked while two detached ones run. A key without flights has no record.
+//
+// Records are found by the key's hash, which the caller has, and then by key; the record of a flight is found by the
+// flight. A flight that has begun can therefore end without calling Hash, Eq or a key, which may throw.
+class FlightTable {
+  struct OfKey {
+    FlightPtr current;
+    std::vector<FlightPtr> detached;  // At most two; they run.
+
+    bool IsFor(const void* key) const { return (current != nullptr ? current : detached.front())->IsFor(key); }
+    bool Has(const Flight& flight) const {
+      return current.get() == &flight ||
+             std::any_of(detached.begin(), detached.end(), [&](const FlightPtr& d) { return d.get() == &flight; });
+    }
+  };
+  using Map = std::unordered_multimap<uint64_t, OfKey>;
+
+  // `flights` is const or not.
+  static auto Find(auto& flights, uint64_t hash, const void* key) {
+    auto [found, end] = flights.equal_range(hash);
+    while (found != end && !found->second.IsFor(key)) ++found;
+    return found == end ? flights.end() : found;
+  }
+  static auto FindRecord(auto& flights, const Flight& flight) {
+    auto [found, end] = flights.equal_range(flight.key.hash);
+    while (found != end && !found->second.Has(flight)) ++found;
+    return found == end ? flights.end() : found;
+  }
+
+ public:
+  using Phase = Flight::Phase;
+
+  bool empty() const { return flights_.empty(); }
+
+  FlightPtr Current(uint64_t hash, const void* key) const {
+    if (flights_.empty()) return nullptr;
+    const auto found = Find(flights_, hash, key);
+    return found == flights_.end() ? nullptr : found->second.current;
+  }
+
+  bool IsCurrent(const Flight& flight) const {
+    const auto found = FindRecord(flights_, flight);
+    return found != flights_.end() && found->second.current.get() == &flight;
+  }
+
+  // Creates the key's current flight; there must be none. If it throws, nothing has changed.
+  FlightPtr Start(const CacheCore* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
+                  bool in_background) STOCKADE_REQUIRES(kShardMutex) {
+    auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
+    const KeyAt at = flight->key.at();
+    auto record = Find(flights_, at.hash, at.key);
+    if (record == flights_.end()) {
+      OfKey of_key;
+      of_key.detached.reserve(2);  // DetachRunning() must not throw.
+      record = flights_.emplace(at.hash, std::move(of_key));
+    }
+    OfKey& of_key = record->second;
+    of_key.current = flight;
+    if (of_key.detached.size() == 2) {
+      flight->phase = Phase::kBlocked;
+      flight->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
+    }
+    return flight;
+  }
+
+  // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
+  // will load current data.
+  void DetachRunning(uint64_t hash, const void* key) STOCKADE_REQUIRES(kShardMutex) {
+    if (const auto found = Find(flights_, hash, key); found != flights_.end()) DetachRunning(found->second);
+  }
+  void DetachRunning(const Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
+    if (const auto found = FindRecord(flights_, flight); found != flights_.end()) DetachRunning(found->second);
+  }
+  template <typename Predicate>
+  void DetachRunningIf(const Predicate& is_to_be_detached) STOCKADE_REQUIRES(kShardMutex) {
+    for (auto& [hash, of_key] : flights_) {
+      if (of_key.current != nullptr && is_to_be_detached(of_key.current)) DetachRunning(of_key);
+    }
+  }
+
+  // For running current flights: calls that join from now on must not get a result with `tag`.
+  // Those whose lease is not older than the position `before` already know.
+  void NoteInvalidation(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
+    for (auto& [hash, of_key] : flights_) {
+      Flight* const current = of_key.current.get();
+      if (current != nullptr && current->phase == Phase::kRunning && current->lease.position < before) {
+        current->NoteInvalidation(tag);
+      }
+    }
+  }
+
+  // `flight` is current and has not started; it never will. The caller releases it without the mutex.
+  [[nodiscard]] FlightPtr Drop(Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
+    flight.phase = Phase::kFinished;
+    flight.Unblock();
+    const auto found = FindRecord(flights_, flight);
+    FlightPtr dropped = std::move(found->second.current);
+    EraseIfEmpty(found);
+    return dropped;
+  }
+
+  // The loader of `flight` has ended. `was_current`: it was not detached. `unblocked`: a flight that is ready now.
+  struct Finished {
+    bool was_current;
+    FlightPtr unblocked;
+  };
+  Finished Finish(Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
+    Finished finished{};
+    flight.phase = Phase::kFinished;
+    const auto found = FindRecord(flights_, flight);
+    OfKey& of_key = found->second;
+    finished.was_current = of_key.current.get() == &flight;
+    if (finished.was_current) {
+      of_key.current.reset();
+    } else {
+      std::erase_if(of_key.detached, [&](const FlightPtr& other) { return other.get() == &flight; });
+      if (of_key.current != nullptr && of_key.current->phase == Phase::kBlocked) {
+        of_key.current->phase = Phase::kReady;
+        of_key.current->Unblock();
+        finished.unblocked = of_key.current;
+      }
+    }
+    EraseIfEmpty(found);
+    return finished;
+  }
+
+  // Includes detached flights.
+  template <typename Callback>
+  void ForEach(Callback callback) STOCKADE_REQUIRES(kShardMutex) {
+    for (auto& [key, of_key] : flights_) {
+      if (of_key.current != nullptr) callback(*of_key.current);
+      for (const FlightPtr& flight : of_key.detached) callback(*flight);
+    }
+  }
+
+ private:
+  static void DetachRunning(OfKey& of_key) STOCKADE_REQUIRES(kShardMutex) {
+    if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;
+    of_key.detached.push_back(std::move(of_key.current));
+    of_key.current.reset();
+  }
+
+  void EraseIfEmpty(Map::iterator of_key) {
+    if (of_key->second.current == nullptr && of_key->second.detached.empty()) flights_.erase(of_key);
+  }
+
+  Map flights_;
 };
 
 // Flights in the order in which they were added, linked through themselves: a flight must be able to end without

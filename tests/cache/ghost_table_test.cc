@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "entry_table.h"
+#include "eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "entry_table.h"
+#include "eviction.h"
 #include "slot_queues.h"
 
 namespace stockade::cache_internal {

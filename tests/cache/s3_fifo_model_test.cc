@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "entry_table.h"
+#include "eviction.h"
 #include "slot_queues.h"
 #include "support/scale.h"
 

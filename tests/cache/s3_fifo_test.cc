@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "entry_table.h"
+#include "eviction.h"
 #include "slot_queues.h"
 
 namespace stockade::cache_internal {

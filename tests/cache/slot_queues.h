@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "entry_table.h"
+#include "eviction.h"
 #include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {

@@ -1,8 +1,10 @@
-#include "entry_table.h"
+#include "eviction.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
+
+#include "entry_table.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "flight.h"
+#include "load_graph.h"
 
 #include <utility>
 
