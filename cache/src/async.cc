@@ -16,6 +16,7 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "tier_side.h"
 
 namespace stockade::cache_internal {
 
@@ -50,6 +51,17 @@ void CacheCore::RunCallback(absl::FunctionRef<void()> callback) noexcept {
   if (!ran.ok()) LogParts(LogSeverity::kError, ran.message());
 }
 
+void CacheCore::AnswerAsync(const AsyncPtr& async) noexcept {
+  StopWatching(*async);
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  const FlightPtr flight = std::move(async->call.flight);
+  const Flight::Result& result = flight->FinalResult();
+  if (async->call.joined >= result.valid_for_joins_before) return StartAsync(async);
+  if (result.stale) async->call.result = kRequestStale;
+  CountRequest(async->call);
+  Deliver(async, result.answer);
+}
+
 // Starts what a call needs to wait without a thread. ResourceExhausted: the threads cannot be started.
 absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
   absl::Status started = options_.load_executor != nullptr ? absl::OkStatus() : StartRefreshThreads();
@@ -63,9 +75,8 @@ absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
 void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
   try {
-    answer = ServeOrJoin(async->key.at(), async->call, nullptr, [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
-      return EnqueueWaiter(async, after);
-    });
+    answer = ServeOrJoin(async->key.at(), async->call, nullptr,
+                         [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
   } catch (...) {
     answer = ThrownError();
     Abandon(async->call);
@@ -76,7 +87,7 @@ void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
 }
 
 // Has the call wait for the flight that it has joined.
-absl::Status CacheCore::EnqueueWaiter(const AsyncPtr& async, AfterUnlock& after) {
+absl::Status CacheCore::EnqueueAsync(const AsyncPtr& async, AfterUnlock& after) {
   CacheCall& call = async->call;
   const FlightPtr flight = call.flight;
   absl::Status refusal = StartAsyncThreads(call);

@@ -9,6 +9,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "tier_side.h"
 
 namespace stockade::cache_internal {
 
@@ -100,11 +101,6 @@ void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noex
     return false;
   });
   if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights)));
-}
-
-// Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
-void CacheCore::BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept {
-  std::erase_if(flights, [&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
 }
 
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {

@@ -13,6 +13,7 @@
 #include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "tier_side.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -34,7 +34,7 @@
 
 namespace stockade::cache_internal {
 
-class CacheCore;
+class SingleFlight;
 struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
 
@@ -170,7 +170,7 @@ struct Flight final : FlightNode {
     kFinished,
   };
 
-  Flight(const CacheCore* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background)
+  Flight(const SingleFlight* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background)
       : FlightNode(cache), cache_name(n), key(std::move(k)), loader(std::move(l)), in_background(background) {}
 
   bool IsFor(const void* other) const override { return key.holder->Is(other); }
@@ -337,7 +337,7 @@ class FlightTable {
   }
 
   // Creates the key's current flight; there must be none. If it throws, nothing has changed.
-  FlightPtr Start(const CacheCore* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
+  FlightPtr Start(const SingleFlight* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
                   bool in_background) STOCKADE_REQUIRES(kShardMutex) {
     auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
     const KeyAt at = flight->key.at();

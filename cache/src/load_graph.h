@@ -9,7 +9,7 @@
 
 namespace stockade::cache_internal {
 
-class CacheCore;
+class SingleFlight;
 
 // The waits between the flights of all caches of the process, which detect a deadlock between loads.
 //
@@ -21,13 +21,13 @@ class CacheCore;
 class FlightNode {
  public:
   // `cache` distinguishes the flights of one cache from those of others.
-  explicit FlightNode(const CacheCore* cache) : cache_(cache) {}
+  explicit FlightNode(const SingleFlight* cache) : cache_(cache) {}
   virtual ~FlightNode() = default;
 
   FlightNode(const FlightNode&) = delete;
   FlightNode& operator=(const FlightNode&) = delete;
 
-  const CacheCore* cache() const { return cache_; }
+  const SingleFlight* cache() const { return cache_; }
   // Whether it loads `*key`, which has the key type of its cache.
   virtual bool IsFor(const void* key) const = 0;
   // For messages: "'products' key 7". Valid while the cache exists.
@@ -49,7 +49,7 @@ class FlightNode {
   // If true, `path` gets the nodes from the target to this one.
   bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const STOCKADE_REQUIRES(GraphMutex());
 
-  const CacheCore* const cache_;
+  const SingleFlight* const cache_;
   // The flight that this flight's loader waits for, or its batch.
   const FlightNode* waits_for_ STOCKADE_GUARDED_BY(GraphMutex()) = nullptr;
   std::array<const FlightNode*, 2> blocked_by_ STOCKADE_GUARDED_BY(GraphMutex()){};

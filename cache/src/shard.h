@@ -31,7 +31,7 @@
 
 namespace stockade::cache_internal {
 
-struct alignas(64) CacheCore::Shard {
+struct alignas(64) Shard {
   // A walk over the entries that looks for those past all their deadlines (entries.cc). Invariant: no entry is over
   // before `over_at`. Of the entries that the walk has passed and those stored since it began, none is over before
   // `passed_over_at`.
@@ -88,7 +88,7 @@ struct alignas(64) CacheCore::Shard {
 };
 
 // Holds the mutex of a shard.
-class STOCKADE_SCOPED_CAPABILITY CacheCore::ShardLock {
+class STOCKADE_SCOPED_CAPABILITY ShardLock {
  public:
   explicit ShardLock(Shard& shard) STOCKADE_ACQUIRE(kShardMutex) : mutex_(shard.mutex) { Acquire(shard); }
   // Holds the mutex already: after TryLock().
@@ -124,10 +124,10 @@ class STOCKADE_SCOPED_CAPABILITY CacheCore::ShardLock {
 // thread has published everything that other threads or that code may wait for. The destructor does the work. Leaving
 // work here needs no memory, except for the calls of the listener and the leases: see ReportLeaving() and
 // GiveBackLease().
-struct CacheCore::AfterUnlock {
-  explicit AfterUnlock(CacheCore& c) : core(c) {}
+struct AfterUnlock {
+  explicit AfterUnlock(EntryStore& s) : store(s) {}
   ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex) {
-    if (!idle()) core.Settle(*this);
+    if (!idle()) store.Settle(*this);
   }
   AfterUnlock(const AfterUnlock&) = delete;
   AfterUnlock& operator=(const AfterUnlock&) = delete;
@@ -137,7 +137,7 @@ struct CacheCore::AfterUnlock {
            !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
   }
 
-  CacheCore& core;
+  EntryStore& store;
   std::list<Removal> removed;                             // For the listener.
   size_t unreported = 0;                                  // Removals for which there was no memory.
   BoxList boxes;                                          // To be freed.
@@ -152,7 +152,7 @@ struct CacheCore::AfterUnlock {
 };
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.
-inline void CacheCore::ShardLock::Acquire(Shard& shard) {
+inline void ShardLock::Acquire(Shard& shard) {
   constexpr int kSpins = 100;
   constexpr int kPauses = 8;  // Between two tries, so that the holder keeps the mutex's cache line.
   SyncPoint();
@@ -168,15 +168,15 @@ inline void CacheCore::ShardLock::Acquire(Shard& shard) {
 }
 // Called between the steps of a long work, which would otherwise take the mutex again before a thread that waits for it
 // has woken. Bounded, so that the work ends however many threads come.
-inline void CacheCore::GiveWay(const Shard& shard) {
+inline void EntryStore::GiveWay(const Shard& shard) {
   constexpr int kYields = 100;
   for (int i = 0; i < kYields && shard.waiting.load(std::memory_order_relaxed) > 0; ++i) std::this_thread::yield();
 }
-inline Slot* CacheCore::FindEntry(const KeyAt& at) {
+inline Slot* EntryStore::FindEntry(const KeyAt& at) {
   return shards_[at.shard].entries.Find(
       at.hash, [&](const Slot& slot) STOCKADE_REQUIRES(kShardMutex) { return IsFor(slot, at.key); });
 }
-inline FlightPtr CacheCore::Current(const KeyAt& at) const {
+inline FlightPtr SingleFlight::Current(const KeyAt& at) const {
   return shards_[at.shard].flights.Current(at.hash, at.key);
 }
 
@@ -188,7 +188,7 @@ struct CacheCore::Part {
 };
 
 // The caller that a loader runs for: the call whose thread runs it, or none.
-struct CacheCore::Runner {
+struct Runner {
   Instant deadline = Instant::InfiniteFuture();
   std::stop_token stop = {};
 
@@ -196,7 +196,7 @@ struct CacheCore::Runner {
 };
 
 // The result of a loader for one key.
-struct CacheCore::Loaded {
+struct Loaded {
   Answer answer = absl::UnknownError("");
   EntryOptions entry = {};
   absl::Duration took = absl::ZeroDuration();
@@ -212,54 +212,15 @@ struct CacheCore::Loaded {
   bool unstored = false;  // The tier does not take it. The flight records later invalidations that concern it.
 };
 
-// The tier of a cache: what the tier calls, and what is asked of it. The calls are virtual because only programs with
-// an implementation of CacheTier link tier.cc.
-//
-// Invariants. An entry with a stamp is served only while the tier trusts that all invalidations are applied. Everything
-// that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
-// before the entries are removed, and checked under the mutex of the shard. A value that the tier does not take is the
-// exception. Its stamp is the position of its lease, its flight was running since, and so the flight is detached or
-// voided by each later invalidation that concerns it and was applied, and its entry removed by one that is applied now.
-class CacheCore::TierSide : public TierListener {
- public:
-  explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier), codec_label(Concat("the codec of ", c.Named(""))) {}
-  virtual ~TierSide() = default;
-
-  // As tier.cc documents them.
-  virtual std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                     const Runner& runner, AfterUnlock& after) noexcept = 0;
-  virtual size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept = 0;
-  virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept = 0;
-  virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) = 0;
-  virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
-  virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
-  virtual absl::Status AwaitInvalidations(absl::Duration timeout) = 0;
-  virtual void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex) = 0;
-  virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) = 0;
-
-  bool Trusts(Instant now) const { return now < cache->trusted_until(); }
-  bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }
-
-  CacheCore& core;
-  const std::shared_ptr<CacheTier> tier;
-  const std::string codec_label;  // For errors about its exceptions.
-  std::unique_ptr<TierCache> cache;
-  std::atomic<uint64_t> applied{0};
-  std::atomic<uint64_t> resets{0};
-  std::atomic<size_t> mean_answer{size_t{256} << 10};  // Bytes of the tier's values: a moving mean, a guess at first.
-  // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
-  LazyThreadPool notifier{1};
-};
-
 // A task of an executor that runs flights of its queue, as one batch or one by one. It may run after the cache is gone
 // or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
 // and its flights are answered with an error.
-class CacheCore::QueuedLoad {
+class QueuedLoad {
  public:
   // One flight needs no memory.
-  QueuedLoad(CacheCore& core, LoadQueue queue, FlightPtr flight)
+  QueuedLoad(SingleFlight& core, LoadQueue queue, FlightPtr flight)
       : core_(core), gate_(core.gate_), queue_(queue), flight_(std::move(flight)) {}
-  QueuedLoad(CacheCore& core, LoadQueue queue, std::vector<FlightPtr> batch)
+  QueuedLoad(SingleFlight& core, LoadQueue queue, std::vector<FlightPtr> batch)
       : core_(core), gate_(core.gate_), queue_(queue), batch_(std::move(batch)) {}
   ~QueuedLoad() {
     if (empty()) return;
@@ -294,7 +255,7 @@ class CacheCore::QueuedLoad {
   bool empty() const { return flight_ == nullptr && batch_.empty(); }
   size_t shard() const { return (flight_ != nullptr ? flight_ : batch_.front())->key.shard; }
 
-  CacheCore& core_;
+  SingleFlight& core_;
   const std::shared_ptr<CallGate> gate_;
   LoadQueue queue_;
   FlightPtr flight_;              // Or null.

@@ -1,8 +1,11 @@
 // How entries come, expire and go, and how the boxes that they leave are freed.
 
+#include "stockade/cache/internal/entry_store.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <bitset>
 #include <cstdint>
 #include <list>
@@ -19,7 +22,6 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/log.h"
-#include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -27,6 +29,9 @@ namespace {
 // Boxes are freed without memory, so they are, and their pins, in arrays: so many at once.
 constexpr size_t kFreedAtOnce = 256;
 constexpr size_t kOfferedAtOnce = 64;
+
+constexpr absl::Duration kSystemSweepInterval = absl::Minutes(1);
+constexpr absl::Duration kReclaimDelay = absl::Milliseconds(50);
 
 // Sorted.
 using Boxes = std::span<const Box* const>;
@@ -89,7 +94,29 @@ void PlanOnce(std::atomic<bool>& planned, const Plan& plan) noexcept {
 
 }  // namespace
 
-bool CacheCore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
+EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
+    : CacheBase(std::move(options), has),
+      weigher_label_(Concat("the weigher of ", Named(""))),
+      listener_label_(Concat("the removal listener of ", Named(""))),
+      freshness_(options_),
+      shard_count_(
+          std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
+      shard_mask_(shard_count_ - 1),
+      full_shard_(
+          static_cast<int64_t>(0.9 * static_cast<double>(options_.max_weight) / static_cast<double>(shard_count_))),
+      indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
+      shards_(std::make_unique<Shard[]>(shard_count_)),
+      sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
+                                                                                         : absl::InfiniteDuration())) {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    if (options_.strict) indexes_[i].Hide();  // Strict reads go through the key's lock.
+    shards_[i].entries.Use(slots, indexes_[i]);
+  }
+}
+
+EntryStore::~EntryStore() = default;
+
+bool EntryStore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
   try {
     entry = FindEntry(at);
     return true;
@@ -99,14 +126,14 @@ bool CacheCore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
   }
 }
 
-Slot* CacheCore::FindValue(const KeyAt& at) noexcept {
+Slot* EntryStore::FindValue(const KeyAt& at) noexcept {
   Slot* entry = nullptr;
   return TryFindEntry(at, entry) && entry != nullptr && entry->has_value() ? entry : nullptr;
 }
 
 // Returns null if the value is not to be stored, or if there is no memory or the copy of the key throws. Runs the
 // weigher.
-EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
+EntryPtr EntryStore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
     std::optional<EntryTimes> times = loaded.times;
     if (!times.has_value()) times = freshness_.OfValue(now, loaded.entry.ttl, loaded.took);
@@ -125,7 +152,7 @@ EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now
 }
 
 // For a NotFoundError, or for another error that is to be cached. Returns null in the same cases as MakeEntry().
-EntryPtr CacheCore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
+EntryPtr EntryStore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
     const absl::Status& absence = loaded.answer.status();
     std::optional<EntryTimes> times = loaded.times;
@@ -144,7 +171,7 @@ EntryPtr CacheCore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant n
   }
 }
 
-std::optional<int64_t> CacheCore::WeightOf(const KeyAt& at, const void* value) const {
+std::optional<int64_t> EntryStore::WeightOf(const KeyAt& at, const void* value) const {
   if (!has_.weigh) return 1;
   const auto weight = GuardCallback<absl::StatusOr<int64_t>>(
       weigher_label_, [&]() -> absl::StatusOr<int64_t> { return Weigh(at.key, value); });
@@ -153,13 +180,13 @@ std::optional<int64_t> CacheCore::WeightOf(const KeyAt& at, const void* value) c
   return std::nullopt;
 }
 
-EntryTimes CacheCore::TimesOf(const Slot& slot) const {
+EntryTimes EntryStore::TimesOf(const Slot& slot) const {
   return slot.extra != nullptr ? slot.extra->times
                                : freshness_.Of(slot.plain_hit_until.load(std::memory_order_relaxed));
 }
 
 // The same, to be changed.
-EntryTimes& CacheCore::KeptTimesOf(Slot& slot) {
+EntryTimes& EntryStore::KeptTimesOf(Slot& slot) {
   if (slot.extra == nullptr) slot.extra = std::make_unique<EntryExtra>(TimesOf(slot));
   return slot.extra->times;
 }
@@ -167,8 +194,8 @@ EntryTimes& CacheCore::KeptTimesOf(Slot& slot) {
 // Replaces the key's entry, `old` or null, by `fresh`, which may be null. Returns the stored entry, or null. `cause` is
 // the cause for an entry that has not expired. `renews`: the value of `old` is stored again, so it does not leave the
 // cache. Without memory, nothing is stored.
-const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews,
-                               AfterUnlock& after, Instant now) noexcept {
+const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews,
+                                AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   if (old != nullptr && now >= old->expires_at()) cause = RemovalCause::kExpired;
   if (fresh == nullptr) {
@@ -201,7 +228,7 @@ const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Remo
 // Whether a shard makes room for a new entry by evicting one of its own: then the weight that all shards share often
 // does not change. In a cache with few entries per shard the shards take turns (Trim()), because an entry that a small
 // shard evicts may be far from the least useful one of the cache.
-inline bool CacheCore::EvictsItsOwn(const EntryTable& entries, int64_t weight) const {
+inline bool EntryStore::EvictsItsOwn(const EntryTable& entries, int64_t weight) const {
   constexpr size_t kMany = 1000;
   return weight_.load(std::memory_order_relaxed) + weight > options_.max_weight && entries.size() >= kMany &&
          entries.weight() >= full_shard_;
@@ -209,7 +236,7 @@ inline bool CacheCore::EvictsItsOwn(const EntryTable& entries, int64_t weight) c
 
 // Counts an entry that was just added if too many entries have its hash. Returns whether that must be logged, when the
 // mutex is released: once per shard.
-inline bool CacheCore::CountCrowd(Shard& shard) {
+inline bool EntryStore::CountCrowd(Shard& shard) {
   if (!shard.entries.TakeCrowded()) [[likely]] {
     return false;
   }
@@ -217,14 +244,14 @@ inline bool CacheCore::CountCrowd(Shard& shard) {
   return !std::exchange(shard.crowded, true);
 }
 
-void CacheCore::LogCrowd() const noexcept {
+void EntryStore::LogCrowd() const noexcept {
   LogParts(LogSeverity::kWarning, "LoadingCache '", options_.name, "': more than ", EntryIndex::kMostEqual,
            " entries have the same hash, so that operations on their keys are slow: see Hash of LoadingCache");
 }
 
 // Gives the slot of a victim to a new entry that has neither a box nor other parts. No cache with a box, a listener or
 // an expiry calls this, so nothing is left to be done after the mutex is released, except for LogCrowd(): `crowd`.
-bool CacheCore::TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) {
+bool EntryStore::TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) {
   EntryTable& entries = shard.entries;
   if (!EvictsItsOwn(entries, fresh.weight)) return false;
   const int64_t weight = entries.weight();
@@ -236,7 +263,7 @@ bool CacheCore::TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh,
 }
 
 // The key has no entry.
-const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& after, Instant now) noexcept {
+const Slot* EntryStore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   EntryTable& entries = shard.entries;
   int64_t count = 1;
@@ -245,7 +272,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& aft
     const uint32_t victim = entries.Evict(nullptr);
     weight -= entries[victim].weight;
     --count;
-    Leave(shard, victim, VictimsCause(entries[victim], now), after);
+    FreeSlot(shard, victim, VictimsCause(entries[victim], now), after);
   }
   Slot* stored = nullptr;
   try {
@@ -264,17 +291,17 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& aft
   return stored->free() ? nullptr : stored;
 }
 
-void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
+void EntryStore::Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
   AddEntries(-1, -slot.weight);
-  Leave(shard, shard.entries.Unlink(slot), cause, after);
+  FreeSlot(shard, shard.entries.Unlink(slot), cause, after);
 }
 
-inline RemovalCause CacheCore::VictimsCause(const Slot& victim, Instant now) const {
+inline RemovalCause EntryStore::VictimsCause(const Slot& victim, Instant now) const {
   return now < victim.expires_at() ? RemovalCause::kSize : RemovalCause::kExpired;
 }
 
 // The entry leaves also if there is no memory for the call of the listener, which is then left out and logged.
-inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
+inline void EntryStore::ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
   CountRemoval(cause);
   if (!has_.on_removal || !slot.has_value()) return;
   try {
@@ -285,7 +312,7 @@ inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, After
 }
 
 // The slot is out of its queue.
-void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept {
+void EntryStore::FreeSlot(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept {
   Slot& slot = shard.entries[id];
   const int64_t weight = slot.weight;
   ReportLeaving(slot, cause, after);
@@ -297,7 +324,7 @@ void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock
 // Evicts until the weight is within its bound. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
-void CacheCore::Trim(const Slot* spared, AfterUnlock& after) noexcept {
+void EntryStore::Trim(const Slot* spared, AfterUnlock& after) noexcept {
   const auto exceeds = [this] { return weight_.load(std::memory_order_relaxed) > options_.max_weight; };
   if (!exceeds()) return;
   const Instant now = Now();
@@ -310,13 +337,13 @@ void CacheCore::Trim(const Slot* spared, AfterUnlock& after) noexcept {
   }
 }
 
-bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, AfterUnlock& after) noexcept {
+bool EntryStore::EvictOne(size_t index, const Slot* spared, Instant now, AfterUnlock& after) noexcept {
   Shard& shard = shards_[index];
   const ShardLock lock(shard);
   const uint32_t victim = shard.entries.Evict(spared);
   if (victim == 0) return false;
   AddEntries(-1, -shard.entries[victim].weight);
-  Leave(shard, victim, VictimsCause(shard.entries[victim], now), after);
+  FreeSlot(shard, victim, VictimsCause(shard.entries[victim], now), after);
   return true;
 }
 
@@ -327,7 +354,7 @@ bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, AfterUnl
 
 // With a clock other than the system clock, boxes are freed at once, so that a test with a
 // ManualClock sees when values are destroyed.
-void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock& after) noexcept {
+void EntryStore::Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock& after) noexcept {
   if (box == nullptr) return;
   Shard::Retired& retired = shard.retired;
   retired.boxes.Add(box);
@@ -348,7 +375,7 @@ void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock
 }
 
 // Gives back a share of each box. Runs destructors of keys and values.
-void CacheCore::FreeBoxes(BoxList boxes) noexcept {
+void EntryStore::FreeBoxes(BoxList boxes) noexcept {
   BoxList kept;
   while (!boxes.empty()) {
     std::array<const Box*, kFreedAtOnce> taken;
@@ -374,7 +401,7 @@ void CacheCore::FreeBoxes(BoxList boxes) noexcept {
 }
 
 // Removes all entries, of which nobody is told: the cache ends.
-void CacheCore::Empty(Shard& shard) {
+void EntryStore::Empty(Shard& shard) {
   const ShardLock lock(shard);
   for (uint32_t id = 1; id < shard.entries.end(); ++id) {
     Slot& slot = shard.entries[id];
@@ -386,7 +413,7 @@ void CacheCore::Empty(Shard& shard) {
 }
 
 // Frees what waits in all shards.
-void CacheCore::FlushRetired() noexcept {
+void EntryStore::FlushRetired() noexcept {
   BoxList boxes;
   for (size_t index = 0; index < shard_count_; ++index) {
     const ShardLock lock(shards_[index]);
@@ -395,7 +422,7 @@ void CacheCore::FlushRetired() noexcept {
   FreeBoxes(std::move(boxes));
 }
 
-void CacheCore::PlanReclaim() noexcept {
+void EntryStore::PlanReclaim() noexcept {
   PlanOnce(reclaim_planned_, [&] {
     const auto reclaim = [this, gate = gate_] {
       CallGate::Call inside(*gate, 0);
@@ -409,14 +436,14 @@ void CacheCore::PlanReclaim() noexcept {
 
 // Entries that the calling thread has removed while the listener runs for another entry. A listener that removes
 // entries adds to this list instead of nesting, so that a chain of removals cannot exhaust the stack.
-struct CacheCore::Notices {
-  const CacheCore* core;
+struct EntryStore::Notices {
+  const EntryStore* core;
   std::list<Removal> pending;  // Lists pass on their elements without memory.
   Notices* outer;              // Of another cache.
 
   static inline constinit thread_local Notices* innermost = nullptr;
 
-  static Notices* Of(const CacheCore* core) {
+  static Notices* Of(const EntryStore* core) {
     Notices* notices = innermost;
     while (notices != nullptr && notices->core != core) notices = notices->outer;
     return notices;
@@ -424,7 +451,7 @@ struct CacheCore::Notices {
 };
 
 // Invokes the listener.
-void CacheCore::Notify(std::list<Removal> removed) noexcept {
+void EntryStore::Notify(std::list<Removal> removed) noexcept {
   if (Notices* const notices = Notices::Of(this); notices != nullptr) {
     notices->pending.splice(notices->pending.end(), removed);
     return;
@@ -444,7 +471,7 @@ void CacheCore::Notify(std::list<Removal> removed) noexcept {
 }
 
 // Runs `body`, and returns the removals that the listener is to be notified of.
-std::list<Removal> CacheCore::RemovalsBy(absl::FunctionRef<void()> body) {
+std::list<Removal> EntryStore::RemovalsBy(absl::FunctionRef<void()> body) {
   Notices notices{this, {}, Notices::innermost};
   Notices::innermost = &notices;
   body();
@@ -452,7 +479,7 @@ std::list<Removal> CacheCore::RemovalsBy(absl::FunctionRef<void()> body) {
   return std::move(notices.pending);
 }
 
-void CacheCore::CheckNotInListener() const {
+void EntryStore::CheckNotInListener() const {
   if (Notices::Of(this) != nullptr) DestroyedFromWithin("listener");
 }
 
@@ -461,12 +488,12 @@ void CacheCore::CheckNotInListener() const {
 // entries also leave a cache in which nothing is stored.
 
 // The time at which a sweep removes the entry.
-Instant CacheCore::LeavesAt(const Slot& slot) const {
+Instant EntryStore::LeavesAt(const Slot& slot) const {
   const bool may_be_compared = slot.has_value() && previous_asked_.get();
   return may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
 }
 
-inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) {
+inline void EntryStore::ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) {
   if (stored.expires_at() == Instant::InfiniteFuture()) return;
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;
@@ -475,7 +502,7 @@ inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, AfterUnloc
   after.needs_sweep = true;
 }
 
-void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept {
+void EntryStore::SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept {
   Shard::Walk& walk = shard.walk;
   if (now < walk.over_at) return;
   for (; slots > 0 && walk.next < shard.entries.end(); --slots, ++walk.next) {
@@ -491,7 +518,7 @@ void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock
   if (walk.next >= shard.entries.end()) walk = {.over_at = walk.passed_over_at};
 }
 
-void CacheCore::PlanSweep() noexcept {
+void EntryStore::PlanSweep() noexcept {
   if (sweep_interval_ == absl::InfiniteDuration()) return;
   PlanOnce(sweep_planned_, [&] {
     if (!timers_->Start().ok()) return false;
@@ -517,7 +544,7 @@ void CacheCore::PlanSweep() noexcept {
 }
 
 // Clears the pending flag first, so that entries that are stored behind the walk schedule another sweep.
-void CacheCore::Sweep() {
+void EntryStore::Sweep() {
   sweep_planned_.store(false, std::memory_order_relaxed);
   const Instant now = Now();
   bool more = false;
@@ -535,6 +562,48 @@ void CacheCore::Sweep() {
   }
   FlushRetired();
   if (more) PlanSweep();
+}
+
+int64_t EntryStore::size() const {
+  CheckFork();
+  return entries_.load(std::memory_order_relaxed);
+}
+
+int64_t EntryStore::weight() const {
+  CheckFork();
+  return weight_.load(std::memory_order_relaxed);
+}
+
+void EntryStore::AddEntries(int64_t count, int64_t weight) {
+  // All shards share these lines, so they are only written if need be.
+  if (count != 0) entries_.fetch_add(count, std::memory_order_relaxed);
+  if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
+}
+
+void EntryStore::CountRemoval(RemovalCause cause) noexcept {
+  switch (cause) {
+    case RemovalCause::kInvalidated: return Count(kEvictionInvalidated);
+    case RemovalCause::kReplaced: return;
+    case RemovalCause::kExpired: return Count(kEvictionExpired);
+    case RemovalCause::kSize: return Count(kEvictionSize);
+  }
+}
+
+absl::Status EntryStore::ScheduleReclaim(Executor::Task reclaim) {
+  struct Reclaimer {
+    ForkGuard fork_guard;
+    TimerQueue timers{Clock::System()};
+  };
+  // Never destroyed: caches may live as long. A forked child has neither the thread nor, perhaps, a free mutex.
+  static std::atomic<Reclaimer*> current{new Reclaimer};
+  Reclaimer* reclaimer = current.load(std::memory_order_acquire);
+  if (reclaimer->fork_guard.InForkedChild()) {
+    auto fresh = std::make_unique<Reclaimer>();
+    if (current.compare_exchange_strong(reclaimer, fresh.get(), std::memory_order_acq_rel)) reclaimer = fresh.release();
+  }
+  if (absl::Status started = reclaimer->timers.Start(); !started.ok()) return started;
+  reclaimer->timers.Schedule(Clock::System()->Now() + kReclaimDelay, std::move(reclaim));
+  return absl::OkStatus();
 }
 
 }  // namespace stockade::cache_internal

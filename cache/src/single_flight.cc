@@ -1,19 +1,220 @@
 // Flights from their start to their end: who runs them, the loader, the result, and the work that follows when no mutex
 // is held.
 
+#include "stockade/cache/internal/single_flight.h"
+
 #include <algorithm>
 #include <functional>
 #include <span>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
-#include "stockade/cache/internal/cache_core.h"
+#include "tier_side.h"
 
 namespace stockade::cache_internal {
 
-FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background) {
+SingleFlight::SingleFlight(LoadingCacheOptions&& options, Has has, Slab::Type slots)
+    : EntryStore(std::move(options), has, slots) {}
+
+SingleFlight::~SingleFlight() = default;
+
+// Adds the call to the key's current flight, which it starts if there is none. Otherwise returns the reason why not.
+absl::Status SingleFlight::Join(const KeyAt& at, CacheCall& call, Instant now) {
+  if (shards_[at.shard].closed) return CancelledError();
+  if (absl::Status refusal = CheckNotItsOwn(at.key); !refusal.ok()) return refusal;
+  if (call.stop.stop_requested()) return StoppedError();
+  if (call.deadline <= now) return DeadlineError();
+  call.flight = Current(at);
+  if (call.flight != nullptr && !MayJoin(*call.flight, now)) {
+    shards_[at.shard].flights.DetachRunning(*call.flight);
+    call.flight = nullptr;
+  }
+  if (call.flight == nullptr) {
+    if (call.loader == nullptr && !HasLoader()) {
+      return absl::FailedPreconditionError(Named(" has no loader; only GetOrLoad() and Put() fill it"));
+    }
+    call.flight = StartFlight(at, call.loader, now);
+  } else {
+    call.result = kRequestCoalesced;
+  }
+  call.joined = call.flight->tag_invalidations;
+  call.soft_deadline = Instant::InfiniteFuture();
+  if (options_.load_soft_timeout != absl::InfiniteDuration()) {
+    const Slot* const entry = FindValue(at);
+    if (entry != nullptr && now < TimesOf(*entry).stale_until) {
+      call.soft_deadline = call.begun + options_.load_soft_timeout;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Enqueues the calling thread as a waiter of the flight that the call has joined.
+void SingleFlight::EnqueueWaiter(CacheCall& call) {
+  call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, MustRunHere(call));
+  call.waiter->Enter(call.flight->waiters, call.waiter);
+}
+
+// Waits for the flight that the call has joined, or runs it. Returns nothing if the flight's result is
+// not valid for this call, which must look up the key again.
+//
+// A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
+// flight itself if that has not started, so that a full executor cannot block it.
+std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
+  AfterUnlock after(*this);
+  const FlightPtr flight = call.flight;
+  Shard& shard = shards_[flight->key.shard];
+  const LoadQueue queue = QueueFor(call);
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  std::optional<Answer> answer;
+  FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
+  bool waits = false;
+  const absl::Cleanup leaves = [&] {
+    if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  };
+  for (;;) {
+    ShardLock lock(shard);
+    call.waiter->parked = false;
+    const Instant now = Now();
+    if (!answer.has_value() && !flight->answered) answer = GiveUp(call, now, after);
+    if (answer.has_value() || flight->answered) {
+      wait.End();
+      Leave(shard, call, after);
+      break;
+    }
+    const bool ready = flight->phase == Flight::Phase::kReady && now >= flight->not_before;
+    if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
+      Begin(*flight, now);
+      lock.Unlock();
+      answer = Run({&flight, 1}, false, {call.deadline, call.stop});
+    } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
+      QueuedLoad load(*this, queue, flight);
+      EnterQueue(*flight, queue, now);
+      lock.Unlock();
+      Offer(queue, std::move(load));
+    } else if (call.stop.stop_possible() && !on_stop.has_value()) {
+      on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
+    } else if (std::string circle; !waits && !wait.TryBegin(flight.get(), circle)) {
+      answer = CircleError(circle);
+    } else {
+      if (!std::exchange(waits, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
+      call.waited = call.waiter->parked = true;
+      Instant until = std::min({call.deadline, call.soft_deadline, flight->times.hard_deadline});
+      if (now < flight->not_before && MayRunHere(call)) until = std::min(until, flight->not_before);
+      lock.Unlock();
+      if (call.waiter->Wait(until)) break;
+    }
+  }
+  const Flight::Result& result = flight->FinalResult();
+  if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
+  if (result.stale) call.result = kRequestStale;
+  return result.answer;
+}
+
+// The answer for a call that its caller has stopped, or whose deadline has passed.
+std::optional<Answer> SingleFlight::Expired(const CacheCall& call, Instant now) const {
+  if (call.stop.stop_requested()) return StoppedError();
+  if (now >= call.deadline) return DeadlineError();
+  return std::nullopt;
+}
+
+// The answer for a call that has waited long enough for its flight. Returns nothing if the call continues to wait, or
+// if the flight has timed out and has its answer.
+std::optional<Answer> SingleFlight::GiveUp(CacheCall& call, Instant now, AfterUnlock& after) {
+  if (std::optional<Answer> expired = Expired(call, now)) return expired;
+  if (IsHung(*call.flight, now)) {
+    FailHung(call.flight, now, after);
+  } else if (now >= call.soft_deadline) {
+    call.soft_deadline = Instant::InfiniteFuture();
+    const Slot* const entry = FindValue(call.flight->key.at());
+    if (entry != nullptr && now < TimesOf(*entry).stale_until) {
+      call.result = kRequestStale;
+      return ValueOf(*entry);
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status SingleFlight::CircleError(std::string_view circle) const {
+  return absl::FailedPreconditionError(
+      Named(Concat(": a loader requested a key whose load waits for the loader's own: ", circle)));
+}
+
+// Refuses a key whose loader this thread already runs, also if that flight is detached.
+absl::Status SingleFlight::CheckNotItsOwn(const void* key) const {
+  for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
+    if (frame->flight()->cache() != this || !frame->flight()->IsFor(key)) continue;
+    std::string circle = Concat("'", options_.name, "' key ", TextOf(key));
+    for (const LoaderFrame* f = LoaderFrame::Innermost(); f != frame->outer(); f = f->outer()) {
+      circle = Concat(f->flight()->Text(), " -> ", circle);
+    }
+    return CircleError(circle);
+  }
+  return absl::OkStatus();
+}
+
+void SingleFlight::Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept {
+  Flight& flight = *call.flight;
+  if (!call.waiter->waits()) return;
+  call.waiter->Leave();
+  if (flight.phase == Flight::Phase::kReady && flight.chosen_runner == call.waiter.get())
+    ChooseRunner(flight, flight.relayed);
+  DropIfUnwanted(shard, flight, after);
+}
+
+// Gives up the call's place with a flight after an exception. The mutex is not held.
+void SingleFlight::Abandon(CacheCall& call) noexcept {
+  if (call.flight == nullptr) return;
+  AfterUnlock after(*this);
+  const FlightPtr flight = std::move(call.flight);
+  Shard& shard = shards_[flight->key.shard];
+  const ShardLock lock(shard);
+  if (call.waiter != nullptr && call.waiter->waits()) {
+    call.flight = flight;
+    Leave(shard, call, after);
+    call.flight.reset();
+  } else if (!flight->answered) {
+    DropIfUnwanted(shard, *flight, after);
+  }
+}
+
+bool SingleFlight::MayRunHere(const CacheCall& call) {
+  return !call.flight->relayed || call.flight->chosen_runner == call.waiter.get() || MustRunHere(call);
+}
+
+Executor* SingleFlight::ExecutorOf(LoadQueue queue) {
+  return queue == LoadQueue::kLoad ? options_.load_executor : RefreshExecutor();
+}
+
+// The queue for loads of the call, independent of the calling thread; none for the caller's own thread.
+LoadQueue SingleFlight::PreferredQueue(const CacheCall& call) {
+  if (options_.load_executor != nullptr) return LoadQueue::kLoad;
+  // If no threads can be started, the call cannot return before its load.
+  const bool returns_early = call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok();
+  return returns_early ? LoadQueue::kRefresh : LoadQueue::kNone;
+}
+
+// Whether the calling thread must not wait for an executor, because it runs a loader or is a thread that the executor
+// needs.
+bool SingleFlight::MustRunHere(const CacheCall& call) {
+  if (LoaderFrame::Innermost() != nullptr) return true;
+  const LoadQueue queue = PreferredQueue(call);
+  return queue != LoadQueue::kNone && ExecutorOf(queue)->RunningInThisThread();
+}
+
+// The queue from which the call's flight is run; none for the calling thread.
+LoadQueue SingleFlight::QueueFor(const CacheCall& call) {
+  return MustRunHere(call) ? LoadQueue::kNone : PreferredQueue(call);
+}
+
+void SingleFlight::CountRequest(const CacheCall& call) {
+  Count(call.result);
+  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
+}
+
+FlightPtr SingleFlight::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background) {
   FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, Keep(at), std::move(loader), in_background);
   flight->times.hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
@@ -21,7 +222,7 @@ FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now,
 }
 
 // The calling thread is going to run the flight, which is ready.
-void CacheCore::Begin(Flight& flight, Instant now) {
+void SingleFlight::Begin(Flight& flight, Instant now) {
   const Slot* const entry = FindValue(flight.key.at());
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
   flight.Begin(now, HardDeadline(flight, now), has_value ? ValueOf(*entry) : nullptr,
@@ -34,7 +235,7 @@ void CacheCore::Begin(Flight& flight, Instant now) {
 // that the next runner does not give up as well. With `relay`, only that waiter or a loader that needs the flight may
 // run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
 // loaders must not wait for. O(waiters).
-void CacheCore::ChooseRunner(Flight& flight, bool relay) {
+void SingleFlight::ChooseRunner(Flight& flight, bool relay) {
   Waiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {
     if (!waiter->parked) continue;
@@ -47,12 +248,12 @@ void CacheCore::ChooseRunner(Flight& flight, bool relay) {
 }
 
 // Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
-void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
+void SingleFlight::DropIfUnwanted(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   if (flight.started() || !flight.waiters.empty() || flight.queued() || flight.in_background) return;
   Drop(shard, flight, after);
 }
 
-void CacheCore::Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
+void SingleFlight::Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   FlightPtr dropped = shard.flights.Drop(flight);
   GiveBackLease(dropped, after);
   after.dropped.Add(std::move(dropped));
@@ -60,14 +261,14 @@ void CacheCore::Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept 
 }
 
 // Called once per flight.
-void CacheCore::AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept {
+void SingleFlight::AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept {
   flight.result.answer = std::move(answer);
   flight.answered = true;
   Waiter::MoveAll(flight.waiters, after.answered, false);
 }
 
 // The flight, which has its answer, stops being the current one.
-void CacheCore::RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
+void SingleFlight::RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
   if (flight.started()) {
     shard.flights.DetachRunning(flight);
   } else {
@@ -77,13 +278,13 @@ void CacheCore::RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) 
 
 // The hard time-out of a step that begins now. The steps in which a flight asks for a key that another process loads
 // count as one.
-Instant CacheCore::HardDeadline(const Flight& flight, Instant now) const {
+Instant SingleFlight::HardDeadline(const Flight& flight, Instant now) const {
   return std::min(now, flight.times.busy_since) + options_.load_hard_timeout;
 }
 
 // Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
 // deadline.
-bool CacheCore::IsHung(Flight& flight, Instant now) const {
+bool SingleFlight::IsHung(Flight& flight, Instant now) const {
   if (flight.answered || now < flight.times.hard_deadline) return false;
   if (flight.phase != Flight::Phase::kReady || flight.queued() || flight.times.IsBusy()) return true;
   flight.times.hard_deadline = HardDeadline(flight, now);
@@ -91,7 +292,7 @@ bool CacheCore::IsHung(Flight& flight, Instant now) const {
 }
 
 // Frees the key of a current flight that is past its hard time-out. Returns whether there was one.
-bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) {
+bool SingleFlight::TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) {
   const FlightPtr current = Current(at);
   if (current == nullptr || !IsHung(*current, now)) return false;
   FailHung(current, now, after);
@@ -100,15 +301,15 @@ bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) {
 
 // Answers a flight that is past its hard time-out, and gives its lease back: the result of its load is discarded, so
 // other processes need not wait for it.
-void CacheCore::FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) {
+void SingleFlight::FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   Fail(*flight, HardTimeoutError(), now, after);
   GiveBackLease(flight, after);
 }
 
 // Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has
 // the loader's options for the result.
-void CacheCore::Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after,
-                     const EntryOptions& entry) noexcept {
+void SingleFlight::Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after,
+                        const EntryOptions& entry) noexcept {
   Shard& shard = shards_[flight.key.shard];
   const bool is_current = shard.flights.IsCurrent(flight);
   Slot* old = nullptr;
@@ -128,8 +329,8 @@ void CacheCore::Fail(Flight& flight, Answer error, Instant now, AfterUnlock& aft
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
 // of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
 // unless that is null. Without memory, the error is not replaced, and the next call tries again.
-void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
-                             AfterUnlock& after) noexcept {
+void SingleFlight::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
+                                AfterUnlock& after) noexcept {
   if (old != nullptr && TimesOf(*old).Over(now)) {
     Remove(shards_[flight.key.shard], *old, RemovalCause::kExpired, after);
     old = nullptr;
@@ -152,7 +353,7 @@ void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& err
   }
 }
 
-void CacheCore::Offer(LoadQueue queue, QueuedLoad load) noexcept {
+void SingleFlight::Offer(LoadQueue queue, QueuedLoad load) noexcept {
   try {
     ExecutorOf(queue)->Schedule(std::move(load));
   } catch (...) {  // The task has been destroyed or will be, which answers its flights.
@@ -162,7 +363,7 @@ void CacheCore::Offer(LoadQueue queue, QueuedLoad load) noexcept {
 
 // The executor may hold a mutex of its own, and waiters of the flights may be called back on that executor. The timers'
 // thread therefore answers the flights.
-void CacheCore::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
+void SingleFlight::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
   try {
     if (timers_->Start().ok()) {
       timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, flight] {
@@ -176,7 +377,7 @@ void CacheCore::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
   Refused(queue, {&flight, 1});
 }
 
-void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept {
+void SingleFlight::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept {
   std::shared_ptr<std::vector<FlightPtr>> dropped;
   try {
     dropped = std::make_shared<std::vector<FlightPtr>>();
@@ -194,7 +395,7 @@ void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept 
 }
 
 // Answers the flights that no thread has begun.
-void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept {
+void SingleFlight::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept {
   const absl::Status refusal = StatusWithText(absl::StatusCode::kResourceExhausted, [&] {
     return Named(Concat(": the ", queue == LoadQueue::kLoad ? "load_executor" : "refresh_executor", " dropped a load"));
   });
@@ -210,7 +411,7 @@ void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noe
 
 // Whether the calling thread is to run the flight: no other thread does, and it is still wanted. The flight
 // leaves `queue`. Without memory, it is answered.
-bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
+bool SingleFlight::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   AfterUnlock after(*this);
   Shard& shard = shards_[flight.key.shard];
   const ShardLock lock(shard);
@@ -230,10 +431,15 @@ bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   }
 }
 
+// Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
+void SingleFlight::BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept {
+  std::erase_if(flights, [&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
+}
+
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
-class CacheCore::BatchNode final : public FlightNode {
+class SingleFlight::BatchNode final : public FlightNode {
  public:
-  BatchNode(const CacheCore* cache, std::span<const FlightPtr> flights) : FlightNode(cache), flights_(flights) {
+  BatchNode(const SingleFlight* cache, std::span<const FlightPtr> flights) : FlightNode(cache), flights_(flights) {
     for (const FlightPtr& flight : flights_) flight->RunWithin(this);
   }
 
@@ -256,7 +462,8 @@ class CacheCore::BatchNode final : public FlightNode {
 
 // Runs flights that this thread has begun. A tier may have the values already, or know of a process
 // that loads them. For one flight, returns the runner's answer if it differs from the flight's.
-std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept {
+std::optional<Answer> SingleFlight::Run(std::span<const FlightPtr> flights, bool as_batch,
+                                        const Runner& runner) noexcept {
   AfterUnlock after(*this);  // Done when all is published, because user code must not need a flight of this thread.
   const FlightPtr& first = flights.front();
   as_batch = as_batch || (first->loader == nullptr && !has_.load);
@@ -271,8 +478,8 @@ std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as
 }
 
 // Loads all flights by the batch loader, or one by its own loader, and publishes the results.
-std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
-                                           AfterUnlock& after) noexcept {
+std::optional<Answer> SingleFlight::RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
+                                              AfterUnlock& after) noexcept {
   const FlightPtr& first = flights.front();
   Instant hard_deadline = Instant::InfiniteFuture();
   for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->RunnersTimes().hard_deadline);
@@ -321,7 +528,7 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
 }
 
 // The answer of a loader that has renewed the previous value is that value, with its tags.
-void CacheCore::Resolve(Flight& flight, Loaded& loaded) const noexcept {
+void SingleFlight::Resolve(Flight& flight, Loaded& loaded) const noexcept {
   loaded.previous = std::move(flight.previous);  // Only the runner uses it, and releases it without the mutex.
   if (!IsNotModified(loaded.answer.status())) return;
   loaded.renews = loaded.previous != nullptr;
@@ -341,7 +548,7 @@ void CacheCore::Resolve(Flight& flight, Loaded& loaded) const noexcept {
 }
 
 // Counts the run of a loader, and logs its exception if no call may receive that.
-void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept {
+void SingleFlight::EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept {
   if (failed_refresh) LogParts(LogSeverity::kError, result.message(), "; a refresh fails");
   Count(late                       ? kLoadTimeout
         : result.ok()              ? kLoadSuccess
@@ -353,8 +560,8 @@ void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool la
 
 // Stores the result and answers the flight in one step, so that a call finds either the flight or its result. Returns
 // the runner's own answer if its caller gave up and others load again.
-std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
-                                         AfterUnlock& after) noexcept {
+std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
+                                            AfterUnlock& after) noexcept {
   const bool late = loaded.ended >= flight->RunnersTimes().hard_deadline;
   const bool absent = absl::IsNotFound(loaded.answer.status());
   const bool conclusive = loaded.answer.ok() || absent;
@@ -414,7 +621,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
 // Ends a flight that runs; it is answered now or before the mutex is released. Its lease
 // goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
 // The caller counts it as ended when the mutex is released.
-bool CacheCore::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
+bool SingleFlight::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
   GiveBackLease(flight, after);
   if (unblocked != nullptr && !unblocked->answered) {
@@ -425,7 +632,7 @@ bool CacheCore::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after)
 }
 
 // The runner's caller gave up, and others still wait for the flight.
-void CacheCore::HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
+void SingleFlight::HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   flight->phase = Flight::Phase::kReady;
   flight->times.hard_deadline = now + options_.load_hard_timeout;
   if (flight->NeedsExecutor()) QueueUp(flight, now, after);
@@ -433,7 +640,7 @@ void CacheCore::HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after)
 }
 
 // Queues a ready flight on an executor.
-void CacheCore::QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
+void SingleFlight::QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
   const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
@@ -443,13 +650,13 @@ void CacheCore::QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after
 }
 
 // The same if the caller passes the flight to the executor.
-void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
+void SingleFlight::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
   flight.Enter(queue);
   flight.times.hard_deadline = HardDeadline(flight, now);
 }
 
 // Wakes threads, and leaves callbacks in the list. Runs no user code.
-void CacheCore::Wake(AfterUnlock& after) {
+void SingleFlight::Wake(AfterUnlock& after) {
   after.answered.remove_if([](const std::shared_ptr<Waiter>& waiter) {
     waiter->Wake(true);
     return !waiter->is_callback();
@@ -457,7 +664,7 @@ void CacheCore::Wake(AfterUnlock& after) {
 }
 
 // Does all the work in `after`. This thread may not run a flight.
-void CacheCore::Settle(AfterUnlock& after) noexcept {
+void SingleFlight::Settle(AfterUnlock& after) noexcept {
   Wake(after);
   while (!after.queued.empty()) {
     FlightPtr flight = after.queued.Pop();
@@ -465,18 +672,7 @@ void CacheCore::Settle(AfterUnlock& after) noexcept {
     Offer(queue, QueuedLoad(*this, queue, std::move(flight)));
   }
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
-    const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
-    StopWatching(*async);
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
-    const FlightPtr flight = std::move(async->call.flight);
-    const Flight::Result& result = flight->FinalResult();
-    if (async->call.joined < result.valid_for_joins_before) {
-      if (result.stale) async->call.result = kRequestStale;
-      CountRequest(async->call);
-      Deliver(async, result.answer);
-    } else {
-      StartAsync(async);
-    }
+    AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));
   }
   if (after.needs_sweep) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
@@ -490,6 +686,28 @@ void CacheCore::Settle(AfterUnlock& after) noexcept {
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
   if (!after.boxes.empty()) FreeBoxes(std::move(after.boxes));
   if (after.retired) PlanReclaim();
+}
+
+void SingleFlight::CheckNotInLoader() const {
+  for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
+    if (frame->flight()->cache() == this) DestroyedFromWithin("loader");
+  }
+}
+
+// Whether the entry is not older than the tier promises.
+bool SingleFlight::MayServe(const Slot& entry, Instant now) const {
+  return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
+}
+
+// Leaves it to `after` to give the flight's lease back, if it has one.
+void SingleFlight::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) {
+  if (!flight->lease.token.empty()) tier_->GiveBackLease(flight, after);
+}
+
+// Whether the result of a flight that runs is not older than the tier promises.
+bool SingleFlight::MayJoin(const Flight& flight, Instant now) const {
+  return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
+         now < flight.times.begun + tier_->cache->max_staleness();
 }
 
 }  // namespace stockade::cache_internal

@@ -6,6 +6,8 @@
 // stored only if no later invalidation has been applied, and served only while the tier trusts that all are applied. A
 // value without a stamp was loaded while the tier was away. It is served until max_staleness() after its load began.
 
+#include "tier_side.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -31,48 +33,10 @@ constexpr size_t kAnswerBytesAtOnce = size_t{4} << 20;
 
 }  // namespace
 
-class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
- public:
-  using TierSide::TierSide;
-
-  std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
-                             AfterUnlock& after) noexcept override {
-    return core.AskTier(flights, as_batch, nested, runner, after);
-  }
-  size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept override {
-    return core.FillTier(flights, loaded);
-  }
-  void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept override { core.Release(leases); }
-  void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) override { core.PutInTier(at, box, entry); }
-  TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) override {
-    std::string key;
-    return core.InvalidateInTier(at, key, locally, false);
-  }
-  TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) override {
-    return core.InvalidateInTier(target, locally, false);
-  }
-  absl::Status AwaitInvalidations(absl::Duration timeout) override;
-  void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept override STOCKADE_REQUIRES(kShardMutex) {
-    TierLease lease = std::exchange(flight->lease, {});
-    try {
-      after.released.emplace_back(flight, std::move(lease));
-    } catch (const std::bad_alloc&) {
-      core.LogThrown("a lease lapses");
-    }
-  }
-  void QueueUpLater(const FlightPtr& flight) override STOCKADE_REQUIRES(kShardMutex);
-  void OnInvalidated(uint64_t position, const TierTarget& target) override;
-  void OnReset() override;
-  void OnLeaseEnded(std::string_view key) override;
-
- private:
-  void NotifyLater(absl::FunctionRef<void()> body);
-};
-
 // Asks the tier for flights that this thread has begun, piece by piece. Publishes what the tier has, puts back what
 // other processes load, and returns what this thread must load.
-std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                          const Runner& runner, AfterUnlock& after) noexcept {
+std::vector<FlightPtr> TierSide::Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                                     const Runner& runner, AfterUnlock& after) noexcept {
   // Several flights without a batch loader are loaded one by one by the thread that looks them up, which may be another
   // one meanwhile.
   const bool here = as_batch || flights.size() == 1;
@@ -80,13 +44,14 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
   try {
     missing.reserve(flights.size());
   } catch (const std::bad_alloc&) {
-    const absl::Status thrown = ThrownError();
-    for (const FlightPtr& flight : flights) Publish(flight, {.answer = thrown, .ended = Now()}, runner, after);
+    const absl::Status thrown = core.ThrownError();
+    for (const FlightPtr& flight : flights)
+      core.Publish(flight, {.answer = thrown, .ended = core.Now()}, runner, after);
     return missing;
   }
   while (!flights.empty()) {
     flights = flights.subspan(AskPiece(flights, nested, missing, after));
-    const bool gave_up = !flights.empty() && runner.GaveUp(Now());
+    const bool gave_up = !flights.empty() && runner.GaveUp(core.Now());
     if (here && !gave_up) continue;
     // Other calls may wait for them.
     for (const FlightPtr& flight : missing) HandOnAsked(flight, true, after);
@@ -97,7 +62,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
   }
   for (const FlightPtr& flight : missing) {
     if (!flight->RunnersTimes().IsBusy()) continue;
-    const ShardLock lock(shards_[flight->key.shard]);
+    const ShardLock lock(core.shards_[flight->key.shard]);
     EndBusy(*flight);
   }
   return missing;
@@ -105,9 +70,9 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
 
 // Asks the tier for some of `flights`, from the first one on, and returns their number. Adds those that are to be
 // loaded to `missing`, which has room for them.
-size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
-                           AfterUnlock& after) noexcept {
-  const size_t mean = tier_->mean_answer.load(std::memory_order_relaxed);
+size_t TierSide::AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
+                          AfterUnlock& after) noexcept {
+  const size_t mean = mean_answer.load(std::memory_order_relaxed);
   const size_t most = std::min(flights.size(), std::clamp<size_t>(kAnswerBytesAtOnce / (mean + 1), 1, kKeysAtOnce));
   std::vector<FlightPtr> asking;
   size_t taken = 0;
@@ -115,7 +80,7 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
     std::vector<TierAsk> questions;
     asking.reserve(most);
     questions.reserve(most);
-    const Instant sent = Now();
+    const Instant sent = core.Now();
     for (size_t bytes = 0; taken < most && bytes < kQuestionBytesAtOnce; ++taken) {
       const FlightPtr& flight = flights[taken];
       if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
@@ -129,16 +94,15 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
       bytes += flight->tier_key->size();
     }
     if (questions.empty()) return taken;
-    std::vector<TierAnswer> answers = tier_->cache->Ask(questions);  // What follows does not throw.
+    std::vector<TierAnswer> answers = cache->Ask(questions);  // What follows does not throw.
     size_t bytes = 0;
     for (const TierAnswer& answer : answers) bytes += answer.record.has_value() ? answer.record->bytes.size() : 0;
-    if (flights.size() > 1)
-      tier_->mean_answer.store((mean + 3 * (bytes / answers.size())) / 4, std::memory_order_relaxed);
+    if (flights.size() > 1) mean_answer.store((mean + 3 * (bytes / answers.size())) / 4, std::memory_order_relaxed);
     for (size_t i = 0; i < asking.size(); ++i) {
       if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
     }
   } catch (...) {  // Out of memory, before the first answer.
-    LogThrown("a load does not ask the tier");
+    core.LogThrown("a load does not ask the tier");
     missing.insert(missing.end(), asking.begin(), asking.end());
     if (taken == 0) missing.push_back(flights[taken++]);
   }
@@ -146,26 +110,26 @@ size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std:
 }
 
 // Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
-void CacheCore::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept {
-  const ShardLock lock(shards_[flight->key.shard]);
-  if (flight->answered || !shards_[flight->key.shard].flights.IsCurrent(*flight)) {
-    return LookUpAgain(flight, Now(), after);
+void TierSide::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept {
+  const ShardLock lock(core.shards_[flight->key.shard]);
+  if (flight->answered || !core.shards_[flight->key.shard].flights.IsCurrent(*flight)) {
+    return LookUpAgain(flight, core.Now(), after);
   }
   flight->RunWithin(nullptr);
   if (asked) {
     flight->loads_alone = flight->lease.token.empty();
     flight->times.busy_since = Instant::InfiniteFuture();
   }
-  HandOn(flight, Now(), after);
+  core.HandOn(flight, core.Now(), after);
 }
 
 // False: the codec has no bytes for the key, or throws.
-bool CacheCore::TryEncodeKey(Flight& flight) const {
+bool TierSide::TryEncodeKey(Flight& flight) const {
   if (flight.tier_key.has_value()) return true;
-  return GuardCallback<absl::Status>(tier_->codec_label,
+  return GuardCallback<absl::Status>(codec_label,
                                      [&] {
                                        std::string key;
-                                       absl::Status encoded = EncodeKey(flight.key.holder->key(), &key);
+                                       absl::Status encoded = core.EncodeKey(flight.key.holder->key(), &key);
                                        if (encoded.ok()) flight.tier_key = std::move(key);
                                        return encoded;
                                      })
@@ -173,21 +137,21 @@ bool CacheCore::TryEncodeKey(Flight& flight) const {
 }
 
 // Whether this thread must load the key.
-bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept try {
+bool TierSide::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept try {
   switch (answer.kind) {
     case TierAnswer::Kind::kAway: return true;
     case TierAnswer::Kind::kHit: {
       if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
       // It cannot be decoded: this is a refresh of just that value.
       const TierAsk again{.key = *flight->tier_key, .known_version = answer.record->version, .undecodable = true};
-      TierAnswer second = std::move(tier_->cache->Ask({&again, 1}).front());
+      TierAnswer second = std::move(cache->Ask({&again, 1}).front());
       if (second.kind == TierAnswer::Kind::kHit)
         second = {.kind = TierAnswer::Kind::kAway};  // Another one of its kind.
       second.record.reset();
       return TakeAnswer(flight, std::move(second), sent, after);
     }
     case TierAnswer::Kind::kGranted: {
-      Shard& shard = shards_[flight->key.shard];
+      Shard& shard = core.shards_[flight->key.shard];
       {
         const ShardLock lock(shard);
         flight->lease = std::move(answer.lease);
@@ -205,49 +169,49 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
   }
   return true;
 } catch (...) {  // Before the flight was answered or given up.
-  LogThrown("an answer of the tier is not used");
+  core.LogThrown("an answer of the tier is not used");
   return true;
 }
 
 // Stores what the tier has for the key of the flight. `answers`: it is also the flight's answer. Returns false if it
 // cannot be decoded.
-bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers,
-                          AfterUnlock& after) {
+bool TierSide::StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers,
+                         AfterUnlock& after) {
   Loaded copy{.took = record.load_time, .ended = sent, .stamp = {record.position, record.version}};
   copy.entry = {.ttl = record.ttl, .tags = record.tags};
   if (record.absent) {
     copy.answer = absl::NotFoundError(record.bytes);
   } else {
-    const absl::Status decoded = GuardCallback<absl::Status>(tier_->codec_label, [&] {
-      absl::StatusOr<Pinned> value = DecodeValue(flight->key.holder->key(), record.bytes);
+    const absl::Status decoded = GuardCallback<absl::Status>(codec_label, [&] {
+      absl::StatusOr<Pinned> value = core.DecodeValue(flight->key.holder->key(), record.bytes);
       if (!value.ok()) return value.status();
       copy.answer = *std::move(value);
       return absl::OkStatus();
     });
     if (!decoded.ok()) {
-      Log(LogSeverity::kError, Named(Concat(": a value of the tier is loaded again: ", decoded.message())));
+      Log(LogSeverity::kError, core.Named(Concat(": a value of the tier is loaded again: ", decoded.message())));
       return false;
     }
   }
   // As if it had been stored when the tier stored it.
   const Instant stored_at = sent - (record.ttl - record.left);
-  copy.times = record.absent ? freshness_.OfAbsence(stored_at, record.ttl)
-                             : freshness_.OfValue(stored_at, record.ttl, record.load_time);
+  copy.times = record.absent ? core.freshness_.OfAbsence(stored_at, record.ttl)
+                             : core.freshness_.OfValue(stored_at, record.ttl, record.load_time);
   if (answers) {
-    Publish(flight, std::move(copy), Runner(), after);
+    core.Publish(flight, std::move(copy), Runner(), after);
     return true;
   }
-  const Instant now = Now();
+  const Instant now = core.Now();
   const KeyAt at = flight->key.at();
-  const EntryPtr fresh = record.absent ? nullptr : MakeEntry(at, copy, now);
+  const EntryPtr fresh = record.absent ? nullptr : core.MakeEntry(at, copy, now);
   if (fresh == nullptr) return true;
-  Shard& shard = shards_[at.shard];
+  Shard& shard = core.shards_[at.shard];
   const ShardLock lock(shard);
   Slot* old = nullptr;
-  if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
+  if (!shard.flights.IsCurrent(*flight) || !core.TryFindEntry(at, old) || !MayStore(copy.stamp)) return true;
   // This process has invalidated a tag since, and MayStore() compares with what heartbeats have reported.
   if (flight->FirstInvalidation(copy.entry.tags) != Flight::kNeverInvalidated) return true;
-  if (old != nullptr && MayServe(*old, now)) {
+  if (old != nullptr && core.MayServe(*old, now)) {
     // Is this process's own not older? Of two values of the tier, the record is the later one. A value that the tier
     // does not have is compared by the time.
     const uint64_t version = old->stamp().version;
@@ -255,7 +219,7 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
     if (now < old->expires_at() || version == record.version) return true;
     if (!was_in_tier && old->expires_at() >= stored_at + record.ttl) return true;
   }
-  Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
+  core.Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
   if (flight->previous == nullptr) {
     flight->previous = *copy.answer;
@@ -266,82 +230,84 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
 
 // Answers a flight whose key is loaded by another process, or by this one if it has the lease, if an expired value may
 // be served meanwhile. A lease goes to a refresh in the background.
-bool CacheCore::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
-  const Instant now = Now();
-  Shard& shard = shards_[flight->key.shard];
+bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
+  const Instant now = core.Now();
+  Shard& shard = core.shards_[flight->key.shard];
   {
     const ShardLock lock(shard);
-    const Slot* const entry = FindValue(flight->key.at());
-    if (flight->answered || flight->in_background || entry == nullptr || !MayServe(*entry, now)) return false;
-    if (now >= TimesOf(*entry).revalidate_until) return false;
+    const Slot* const entry = core.FindValue(flight->key.at());
+    if (flight->answered || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
+    if (now >= core.TimesOf(*entry).revalidate_until) return false;
     const bool loads = !flight->lease.token.empty();
-    if (loads && (!shard.flights.IsCurrent(*flight) || !StartRefreshThreads().ok())) return false;
-    Answer value = ValueOf(*entry);
+    if (loads && (!shard.flights.IsCurrent(*flight) || !core.StartRefreshThreads().ok())) return false;
+    Answer value = core.ValueOf(*entry);
     after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
     flight->RunWithin(nullptr);
     flight->result.stale = now >= entry->expires_at();
     TierLease lease = std::exchange(flight->lease, {});
-    Finish(flight, now, after);
-    AnswerFlight(*flight, std::move(value), after);
+    core.Finish(flight, now, after);
+    core.AnswerFlight(*flight, std::move(value), after);
     if (loads) try {
-        const FlightPtr refresh = StartFlight(flight->key.at(), flight->loader, now, true);
+        const FlightPtr refresh = core.StartFlight(flight->key.at(), flight->loader, now, true);
         refresh->tier_key = flight->tier_key;
         refresh->lease = std::move(lease);
-        QueueUp(refresh, now, after);
-        Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
+        core.QueueUp(refresh, now, after);
+        core.Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
       } catch (...) {  // Out of memory.
-        LogThrown("a refresh does not start");
+        core.LogThrown("a refresh does not start");
         after.released.emplace_back(flight, std::move(lease));
       }
   }
-  flights_.fetch_sub(1, std::memory_order_relaxed);
+  core.flights_.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 
 // Another process loads the key of the flight, which runs on this thread. It is ready again after `delay`. A refresh
 // that nobody waits for just ends.
-void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) {
-  const Instant now = Now();
-  Shard& shard = shards_[flight->key.shard];
+void TierSide::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) {
+  const Instant now = core.Now();
+  Shard& shard = core.shards_[flight->key.shard];
   const ShardLock lock(shard);
   Slot* entry = nullptr;
-  if (flight->in_background && flight->waiters.empty() && TryFindEntry(flight->key.at(), entry) && entry != nullptr) {
-    KeptTimesOf(*entry).retry_at = now + delay;
+  if (flight->in_background && flight->waiters.empty() && core.TryFindEntry(flight->key.at(), entry) &&
+      entry != nullptr) {
+    core.KeptTimesOf(*entry).retry_at = now + delay;
   }
   const bool wanted = !flight->answered && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
   // If the other load ended after the question was answered, this process is not told again.
   flight->not_before = std::exchange(flight->lease_ended, false) ? now : now + delay;
-  if (flight->NeedsExecutor()) tier_->QueueUpLater(flight);
+  if (flight->NeedsExecutor()) QueueUpLater(flight);
   flight->RunWithin(nullptr);
   flight->times.busy_since = std::min(flight->times.busy_since, now);
   flight->phase = Flight::Phase::kReady;
-  flight->times.hard_deadline = HardDeadline(*flight, now);
-  ChooseRunner(*flight, true);
+  flight->times.hard_deadline = core.HardDeadline(*flight, now);
+  SingleFlight::ChooseRunner(*flight, true);
 }
 
 // From now on this process loads the key.
-void CacheCore::EndBusy(Flight& flight) {
+void TierSide::EndBusy(Flight& flight) {
   flight.times.busy_since = Instant::InfiniteFuture();
-  flight.times.hard_deadline = HardDeadline(flight, Now());
+  flight.times.hard_deadline = core.HardDeadline(flight, core.Now());
 }
 
 // Ends a flight that runs without a result. Those who wait look up the key again.
-void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) {
+void TierSide::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   flight->RunWithin(nullptr);
   if (!flight->answered) {
     flight->result.valid_for_joins_before = 0;
-    AnswerFlight(*flight, absl::UnknownError(""), after);
+    core.AnswerFlight(*flight, absl::UnknownError(""), after);
   }
-  Finish(flight, now, after);
-  flights_.fetch_sub(1, std::memory_order_relaxed);
+  core.Finish(flight, now, after);
+  core.flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Gives results of loaders to the tier, which says whether they are current: some, from the first one on. Returns their
 // number.
-size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
-  const Instant now = Now();
-  const absl::Duration grace = std::max<absl::Duration>(options_.stale_while_revalidate, options_.stale_if_error);
+size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
+  const Instant now = core.Now();
+  const absl::Duration grace =
+      std::max<absl::Duration>(core.options_.stale_while_revalidate, core.options_.stale_if_error);
   const size_t most = std::min(flights.size(), kKeysAtOnce);
   size_t taken = 0;
   try {
@@ -353,13 +319,13 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
       const FlightPtr& flight = flights[taken];
       Loaded& result = loaded[taken];
       const bool absent = absl::IsNotFound(result.answer.status());
-      result.kept_until = flight->RunnersTimes().begun + tier_->cache->max_staleness();
+      result.kept_until = flight->RunnersTimes().begun + cache->max_staleness();
       if ((!result.answer.ok() && !absent) || !HoldsLease(*flight)) continue;
       std::string& value = values.emplace_back(absent ? std::string(result.answer.status().message()) : "");
       const absl::Status encoded = GuardCallback<absl::Status>(
-          tier_->codec_label, [&] { return absent ? absl::OkStatus() : EncodeValue(*result.answer, &value); });
+          codec_label, [&] { return absent ? absl::OkStatus() : core.EncodeValue(*result.answer, &value); });
       if (!encoded.ok()) {
-        Log(LogSeverity::kError, Named(Concat(": a value is not shared: ", encoded.message())));
+        Log(LogSeverity::kError, core.Named(Concat(": a value is not shared: ", encoded.message())));
         continue;
       }
       TierLease lease = TakeLease(*flight);
@@ -367,22 +333,22 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
       std::vector<std::string>& tags = result.entry.tags;  // The tier counts them.
       std::sort(tags.begin(), tags.end());
       tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
-      result.times =
-          absent ? freshness_.OfAbsence(now, result.entry.ttl) : freshness_.OfValue(now, result.entry.ttl, result.took);
+      result.times = absent ? core.freshness_.OfAbsence(now, result.entry.ttl)
+                            : core.freshness_.OfValue(now, result.entry.ttl, result.took);
       const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();
       fills.push_back({.key = *flight->tier_key,
                        .lease = std::move(lease),
                        .absent = absent,
                        .bytes = value,
                        .tags = result.entry.tags,
-                       .ttl = std::min(ttl, tier_->cache->max_ttl()),
+                       .ttl = std::min(ttl, cache->max_ttl()),
                        .grace = absent ? absl::ZeroDuration() : grace,
                        .load_time = result.took});
       filled.push_back(taken);
       bytes += value.size();
     }
     if (fills.empty()) return taken;
-    const std::vector<TierFilled> results = tier_->cache->Fill(fills);
+    const std::vector<TierFilled> results = cache->Fill(fills);
     for (size_t n = 0; n < filled.size(); ++n) {
       Loaded& result = loaded[filled[n]];
       result.refused = results[n].kind == TierFilled::Kind::kRefused;
@@ -392,100 +358,119 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
       } else if (result.unstored) {
         result.stamp = {fills[n].lease.position, kUnstoredVersion};
       }
-      if (result.stamp.version != 0) result.kept_until = now + tier_->cache->max_ttl();
+      if (result.stamp.version != 0) result.kept_until = now + cache->max_ttl();
     }
   } catch (...) {
-    LogThrown("values are not shared");
+    core.LogThrown("values are not shared");
   }
   return std::max<size_t>(taken, 1);
 }
 
-bool CacheCore::HoldsLease(const Flight& flight) {
-  const ShardLock lock(shards_[flight.key.shard]);
+bool TierSide::HoldsLease(const Flight& flight) {
+  const ShardLock lock(core.shards_[flight.key.shard]);
   return !flight.lease.token.empty();
 }
 
 // The lease ends with the fill. Its position stays known, for invalidations that come before the result is published.
-TierLease CacheCore::TakeLease(Flight& flight) {
-  const ShardLock lock(shards_[flight.key.shard]);
+TierLease TierSide::TakeLease(Flight& flight) {
+  const ShardLock lock(core.shards_[flight.key.shard]);
   return {std::exchange(flight.lease.token, {}), flight.lease.position};
 }
 
 // Gives leases back that led to no value.
-void CacheCore::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
+void TierSide::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
   for (const auto& [flight, lease] : leases) {
     try {
-      tier_->cache->Fail(*flight->tier_key, lease);
+      cache->Fail(*flight->tier_key, lease);
     } catch (...) {
-      LogThrown("a lease lapses");
+      core.LogThrown("a lease lapses");
     }
   }
 }
 
-// Removes what this process has by `locally`, and tells the tier. In between, what this process asks the tier for is
-// not older than the invalidation.
-TierInvalidated CacheCore::InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally,
-                                            bool with_lease) {
-  const uint64_t queued = tier_->cache->Queue(target);
-  locally();
-  return tier_->cache->Await(queued, with_lease);
+void TierSide::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept {
+  TierLease lease = std::exchange(flight->lease, {});
+  try {
+    after.released.emplace_back(flight, std::move(lease));
+  } catch (const std::bad_alloc&) {
+    core.LogThrown("a lease lapses");
+  }
 }
 
-TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
-                                            bool with_lease) {
-  if (EncodeKey(at.key, &key).ok()) return InvalidateInTier({TierTarget::Kind::kKey, key}, locally, with_lease);
+TierInvalidated TierSide::Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) {
+  std::string key;
+  return InvalidateAndAsk(at, key, locally, false);
+}
+
+TierInvalidated TierSide::Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) {
+  return InvalidateAndAsk(target, locally, false);
+}
+
+// Removes what this process has by `locally`, and tells the tier. In between, what this process asks the tier for is
+// not older than the invalidation.
+TierInvalidated TierSide::InvalidateAndAsk(const TierTarget& target, absl::FunctionRef<void()> locally,
+                                           bool with_lease) {
+  const uint64_t queued = cache->Queue(target);
+  locally();
+  return cache->Await(queued, with_lease);
+}
+
+TierInvalidated TierSide::InvalidateAndAsk(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
+                                           bool with_lease) {
+  if (core.EncodeKey(at.key, &key).ok()) return InvalidateAndAsk({TierTarget::Kind::kKey, key}, locally, with_lease);
   locally();  // It is not shared.
   return {};
 }
 
 // A Put is an invalidation that is granted the lease, and a fill. If the tier does not confirm both, nothing is stored:
 // then an invalidation that came in between would not be noticed, and the next lookup loads.
-void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
-  AfterUnlock after(*this);
-  const uint64_t resets = tier_->resets.load(std::memory_order_relaxed);
+void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
+  AfterUnlock after(core);
+  const uint64_t resets_before = resets.load(std::memory_order_relaxed);
   const auto remove_current = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
-    const FlightPtr flight = Current(at);
+    const FlightPtr flight = core.Current(at);
     if (flight == nullptr) return;
-    if (!flight->answered) AnswerFlight(*flight, box, after);
-    RemoveCurrent(shard, *flight, after);
+    if (!flight->answered) core.AnswerFlight(*flight, box, after);
+    core.RemoveCurrent(shard, *flight, after);
   };
-  const bool stores = entry.ttl.value_or(options_.ttl) > absl::ZeroDuration();
+  const bool stores = entry.ttl.value_or(core.options_.ttl) > absl::ZeroDuration();
   std::string key;
-  const TierInvalidated done = InvalidateInTier(
+  const TierInvalidated done = InvalidateAndAsk(
       at, key,
       [&] {
-        Shard& shard = shards_[at.shard];
+        Shard& shard = core.shards_[at.shard];
         const ShardLock lock(shard);
         remove_current(shard);
-        Slot* const old = FindEntry(at);
+        Slot* const old = core.FindEntry(at);
         if (old != nullptr) {
-          Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
+          core.Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
         }
       },
       stores);
-  if (done.accepted) ClearKey(at, done.position, after);
+  if (done.accepted) core.ClearKey(at, done.position, after);
   if (done.lease.token.empty()) return;
-  Shard& shard = shards_[at.shard];
-  const FlightPtr flight = std::make_shared<Flight>(this, options_.name, Keep(at), nullptr, false);  // In no table.
+  Shard& shard = core.shards_[at.shard];
+  const FlightPtr flight =
+      std::make_shared<Flight>(&core, core.options_.name, core.Keep(at), nullptr, false);  // In no table.
   flight->tier_key = std::move(key);
   {
     const ShardLock lock(shard);
     flight->lease = done.lease;
   }
   Loaded put{.answer = box, .entry = entry};
-  FillTier({&flight, 1}, {&put, 1});
-  const Instant now = Now();
-  const EntryPtr fresh = put.stamp.version != 0 ? MakeEntry(at, put, now) : nullptr;
+  Fill({&flight, 1}, {&put, 1});
+  const Instant now = core.Now();
+  const EntryPtr fresh = put.stamp.version != 0 ? core.MakeEntry(at, put, now) : nullptr;
   const ShardLock lock(shard);
-  GiveBackLease(flight, after);
+  core.GiveBackLease(flight, after);
   if (fresh == nullptr) return;
-  if (!tier_->MayStore(put.stamp) || tier_->resets.load(std::memory_order_relaxed) != resets) return;
+  if (!MayStore(put.stamp) || resets.load(std::memory_order_relaxed) != resets_before) return;
   remove_current(shard);
-  Replace(at, FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
+  core.Replace(at, core.FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
 }
 
-void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
+void TierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   // Before the first mutex: see the invariants.
@@ -503,49 +488,49 @@ void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarge
   });
 }
 
-void CacheCore::LinkedTierSide::OnReset() {
+void TierSide::OnReset() {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   applied.store(0, std::memory_order_relaxed);
   resets.fetch_add(1, std::memory_order_relaxed);
-  NotifyLater([&] { core.ClearAll(kAnyPosition); });
+  NotifyLater([&] { core.ClearAll(CacheCore::kAnyPosition); });
 }
 
-void CacheCore::LinkedTierSide::OnLeaseEnded(std::string_view key) {
+void TierSide::OnLeaseEnded(std::string_view key) {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   // If that fails, the waiters ask again after a while.
   GuardCallback<absl::Status>(codec_label, [&] {
-    return core.WithKey(key, [&](const KeyAt& at) { core.AskAgainNow(at); });
+    return core.WithKey(key, [&](const KeyAt& at) { AskAgainNow(at); });
   }).IgnoreError();
 }
 
 // Ends the pause of a flight whose key another process has loaded.
-void CacheCore::AskAgainNow(const KeyAt& at) {
-  AfterUnlock after(*this);
-  const ShardLock lock(shards_[at.shard]);
-  const FlightPtr flight = Current(at);
+void TierSide::AskAgainNow(const KeyAt& at) {
+  AfterUnlock after(core);
+  const ShardLock lock(core.shards_[at.shard]);
+  const FlightPtr flight = core.Current(at);
   if (flight == nullptr || flight->answered) return;
   if (flight->phase == Flight::Phase::kRunning) {
     flight->lease_ended = true;
     return;
   }
-  const Instant now = Now();
+  const Instant now = core.Now();
   if (flight->phase != Flight::Phase::kReady || flight->not_before <= now) return;
   flight->not_before = now;
-  if (flight->NeedsExecutor()) QueueUp(flight, now, after);
-  ChooseRunner(*flight, true);
+  if (flight->NeedsExecutor()) core.QueueUp(flight, now, after);
+  SingleFlight::ChooseRunner(*flight, true);
 }
 
 // Runs `body`, and leaves the listener's part of it to another thread.
-void CacheCore::LinkedTierSide::NotifyLater(absl::FunctionRef<void()> body) {
+void TierSide::NotifyLater(absl::FunctionRef<void()> body) {
   std::list<Removal> removed = core.RemovalsBy(body);
   if (removed.empty()) return;
   notifier.Schedule([this, removed = std::move(removed)]() mutable { core.Notify(std::move(removed)); });
 }
 
 // Has an executor run a flight when it is time to ask again.
-void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
+void TierSide::QueueUpLater(const FlightPtr& flight) {
   if (flight->queued_up_at == flight->not_before) return;
   core.timers_->Schedule(flight->not_before, [this, gate = core.gate_, weak = std::weak_ptr(flight)] {
     const FlightPtr postponed = weak.lock();
@@ -561,7 +546,7 @@ void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
   flight->queued_up_at = flight->not_before;
 }
 
-absl::Status CacheCore::LinkedTierSide::AwaitInvalidations(absl::Duration timeout) {
+absl::Status TierSide::AwaitInvalidations(absl::Duration timeout) {
   if (cache->AwaitAll(core.Now() + timeout)) return absl::OkStatus();
   if (core.gate_->closed()) return core.CancelledError();
   return absl::DeadlineExceededError(core.Named(": the tier has not accepted all invalidations within the time-out"));
@@ -579,7 +564,7 @@ absl::Status CacheCore::JoinTier(CacheCore& core) {
   }
   if (absl::Status started = core.timers_->Start(); !started.ok()) return started;
   // The listener needs `tier_`, which calls find only when they begin, after this.
-  core.tier_ = std::make_unique<LinkedTierSide>(core);
+  core.tier_ = std::make_unique<TierSide>(core);
   absl::StatusOr<std::unique_ptr<TierCache>> opened = core.options_.tier->Open(core.options_.name, *codec, *core.tier_);
   if (!opened.ok()) return opened.status();
   core.tier_->cache = *std::move(opened);

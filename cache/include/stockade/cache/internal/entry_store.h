@@ -1,0 +1,117 @@
+#ifndef STOCKADE_CACHE_INTERNAL_ENTRY_STORE_H_
+#define STOCKADE_CACHE_INTERNAL_ENTRY_STORE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "stockade/base/executor.h"
+#include "stockade/base/export.h"
+#include "stockade/cache/internal/cache_base.h"
+#include "stockade/cache/internal/erased.h"
+#include "stockade/cache/internal/freshness.h"
+#include "stockade/cache/internal/slots.h"
+
+namespace stockade::cache_internal {
+
+class EntryTable;
+struct AfterUnlock;
+struct Loaded;
+struct Shard;
+
+// The entries of a cache: how they come, expire and go, and how the boxes that they leave are freed. It has the shards,
+// each with a mutex. A key belongs to one of them, which has the key's entry and its flights.
+class STOCKADE_EXPORT EntryStore : public CacheBase {
+ public:
+  EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots);
+  ~EntryStore() override;
+
+  int64_t size() const;
+  int64_t weight() const;
+
+ protected:
+  friend class TierSide;
+  friend struct AfterUnlock;
+
+  // Does the work in `after`, which is not empty.
+  virtual void Settle(AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex) = 0;
+
+  size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
+  // Lookups of hits read the index of a shard without its mutex.
+  const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
+
+  static void GiveWay(const Shard& shard);
+  Slot* FindEntry(const KeyAt& at) STOCKADE_REQUIRES(kShardMutex);
+  // Returns false if Eq threw, so that it is unknown whether there is an entry.
+  bool TryFindEntry(const KeyAt& at, Slot*& entry) noexcept STOCKADE_REQUIRES(kShardMutex);
+  // The entry of the key if it has a value. Also null if Eq throws.
+  Slot* FindValue(const KeyAt& at) noexcept STOCKADE_REQUIRES(kShardMutex);
+
+  EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  EntryPtr MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
+  std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const STOCKADE_EXCLUDES(kShardMutex);
+  EntryTimes TimesOf(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
+  EntryTimes& KeptTimesOf(Slot& slot) STOCKADE_REQUIRES(kShardMutex);
+  const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, AfterUnlock& after,
+                      Instant now) noexcept STOCKADE_REQUIRES(kShardMutex);
+  const Slot* Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& after, Instant now) noexcept
+      STOCKADE_REQUIRES(kShardMutex);
+  bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const STOCKADE_REQUIRES(kShardMutex);
+  bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) STOCKADE_REQUIRES(kShardMutex);
+  bool CountCrowd(Shard& shard) STOCKADE_REQUIRES(kShardMutex);
+  void LogCrowd() const noexcept;
+  void Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void FreeSlot(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept
+      STOCKADE_REQUIRES(kShardMutex);
+  void ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  RemovalCause VictimsCause(const Slot& victim, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  void Trim(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool EvictOne(size_t shard, const Slot* spared, Instant now, AfterUnlock& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  void Notify(std::list<Removal> removed) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::list<Removal> RemovalsBy(absl::FunctionRef<void()> body) STOCKADE_EXCLUDES(kShardMutex);
+
+  // Boxes that have left their slots.
+  void Retire(Shard& shard, const Box* box, int64_t weight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void FreeBoxes(BoxList boxes) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Empty(Shard& shard) STOCKADE_EXCLUDES(kShardMutex);
+  void FlushRetired() noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void PlanReclaim() noexcept STOCKADE_EXCLUDES(kShardMutex);
+
+  Instant LeavesAt(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
+  void ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  void SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  void PlanSweep() noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Sweep() STOCKADE_EXCLUDES(kShardMutex);
+  void CheckNotInListener() const;
+  void CountRemoval(RemovalCause cause) noexcept;
+  void AddEntries(int64_t count, int64_t weight);
+  static absl::Status ScheduleReclaim(Executor::Task reclaim);
+
+  const std::string weigher_label_;
+  const std::string listener_label_;
+  Freshness freshness_;
+  // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
+  const size_t shard_count_;
+  const size_t shard_mask_;
+  const int64_t full_shard_;                     // The weight from which on a shard is full.
+  const std::unique_ptr<EntryIndex[]> indexes_;  // By shard.
+  const std::unique_ptr<Shard[]> shards_;
+  std::atomic<bool> reclaim_planned_{false};
+  std::atomic<size_t> next_victim_{0};  // The shard that evicts next.
+  const absl::Duration sweep_interval_;
+  std::atomic<bool> sweep_planned_{false};
+
+ private:
+  struct Notices;
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_ENTRY_STORE_H_

@@ -1,0 +1,92 @@
+#ifndef STOCKADE_CACHE_SRC_TIER_SIDE_H_
+#define STOCKADE_CACHE_SRC_TIER_SIDE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "flight.h"
+#include "shard.h"
+#include "stockade/base/lazy_thread_pool.h"
+#include "stockade/cache/cache_tier.h"
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::cache_internal {
+
+// The tier of a cache: what the tier calls, and what is asked of it. The calls are virtual because only programs with
+// an implementation of CacheTier link tier_side.cc.
+//
+// Invariants. An entry with a stamp is served only while the tier trusts that all invalidations are applied. Everything
+// that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
+// before the entries are removed, and checked under the mutex of the shard. A value that the tier does not take is the
+// exception. Its stamp is the position of its lease, its flight was running since, and so the flight is detached or
+// voided by each later invalidation that concerns it and was applied, and its entry removed by one that is applied now.
+class TierSide : public TierListener {
+ public:
+  explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier), codec_label(Concat("the codec of ", c.Named(""))) {}
+  virtual ~TierSide() = default;
+
+  // As tier_side.cc documents them.
+  virtual std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                                     const Runner& runner, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  virtual size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) STOCKADE_EXCLUDES(kShardMutex);
+  virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally);
+  virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally);
+  virtual absl::Status AwaitInvalidations(absl::Duration timeout);
+  virtual void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex);
+
+  void OnInvalidated(uint64_t position, const TierTarget& target) override;
+  void OnReset() override;
+  void OnLeaseEnded(std::string_view key) override;
+
+  bool Trusts(Instant now) const { return now < cache->trusted_until(); }
+  bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }
+
+  CacheCore& core;
+  const std::shared_ptr<CacheTier> tier;
+  const std::string codec_label;  // For errors about its exceptions.
+  std::unique_ptr<TierCache> cache;
+  std::atomic<uint64_t> applied{0};
+  std::atomic<uint64_t> resets{0};
+  std::atomic<size_t> mean_answer{size_t{256} << 10};  // Bytes of the tier's values: a moving mean, a guess at first.
+  // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
+  LazyThreadPool notifier{1};
+
+ private:
+  size_t AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
+                  AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool TryEncodeKey(Flight& flight) const;
+  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, AfterUnlock& after)
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool AnswerStale(const FlightPtr& flight, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  void Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  void AskAgainNow(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
+  void EndBusy(Flight& flight) STOCKADE_REQUIRES(kShardMutex);
+  void LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
+  TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
+  TierInvalidated InvalidateAndAsk(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
+                                   bool with_lease);
+  TierInvalidated InvalidateAndAsk(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
+  void NotifyLater(absl::FunctionRef<void()> body);
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_SRC_TIER_SIDE_H_
