@@ -82,7 +82,7 @@ void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
 // `call` has started its flight.
 void CacheCore::Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& after) {
   if (call.flight->phase != Flight::Phase::kReady) return;
-  const LoadQueue queue = QueueFor(call);
+  const LoadQueue queue = call.queue;
   if (!has_.load_all && (queue != LoadQueue::kNone || tier_ == nullptr)) {
     if (queue != LoadQueue::kNone) QueueUp(call.flight, Now(), after);
   } else if (queue == LoadQueue::kNone) {

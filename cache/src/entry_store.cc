@@ -19,6 +19,7 @@
 
 #include "shard.h"
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/cpu_relax.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/log.h"
@@ -116,19 +117,18 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
 
 EntryStore::~EntryStore() = default;
 
-bool EntryStore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
-  try {
-    entry = FindEntry(at);
-    return true;
-  } catch (...) {
-    LogThrown("an entry is not found");
-    return false;
+// Spins before it sleeps, because the mutex is mostly held for some 100 ns.
+void ShardLock::Await(Shard& shard) {
+  constexpr int kSpins = 100;
+  constexpr int kPauses = 8;  // Between two tries, so that the holder keeps the mutex's cache line.
+  shard.waiting.fetch_add(1, std::memory_order_relaxed);
+  bool locked = false;
+  for (int spin = 0; spin < kSpins && !locked; ++spin) {
+    for (int pause = 0; pause < kPauses; ++pause) CpuRelax();
+    locked = shard.mutex.try_lock();
   }
-}
-
-Slot* EntryStore::FindValue(const KeyAt& at) noexcept {
-  Slot* entry = nullptr;
-  return TryFindEntry(at, entry) && entry != nullptr && entry->has_value() ? entry : nullptr;
+  if (!locked) shard.mutex.lock();
+  shard.waiting.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Returns null if the value is not to be stored, or if there is no memory or the copy of the key throws. Runs the
@@ -324,12 +324,10 @@ void EntryStore::FreeSlot(Shard& shard, uint32_t id, RemovalCause cause, AfterUn
 // Evicts until the weight is within its bound. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
-void EntryStore::Trim(const Slot* spared, AfterUnlock& after) noexcept {
-  const auto exceeds = [this] { return weight_.load(std::memory_order_relaxed) > options_.max_weight; };
-  if (!exceeds()) return;
+void EntryStore::EvictUntilItFits(const Slot* spared, AfterUnlock& after) noexcept {
   const Instant now = Now();
   size_t shard = 0;
-  for (size_t in_vain = 0; exceeds() && in_vain < shard_count_;) {
+  for (size_t in_vain = 0; Exceeds() && in_vain < shard_count_;) {
     // After a shard without a victim comes the next one, whatever other threads have drawn meanwhile, so that none is
     // left out.
     shard = in_vain == 0 ? next_victim_.fetch_add(1, std::memory_order_relaxed) : shard + 1;
@@ -572,12 +570,6 @@ int64_t EntryStore::size() const {
 int64_t EntryStore::weight() const {
   CheckFork();
   return weight_.load(std::memory_order_relaxed);
-}
-
-void EntryStore::AddEntries(int64_t count, int64_t weight) {
-  // All shards share these lines, so they are only written if need be.
-  if (count != 0) entries_.fetch_add(count, std::memory_order_relaxed);
-  if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
 }
 
 void EntryStore::CountRemoval(RemovalCause cause) noexcept {

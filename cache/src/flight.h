@@ -38,6 +38,9 @@ class SingleFlight;
 struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
 
+// The queues of executors that a flight may be in: none, one or both.
+enum class LoadQueue : uint8_t { kNone = 0, kLoad = 1, kRefresh = 2 };
+
 // A thread or a callback that waits.
 //
 // Invariant: it is in one list, or it has left, or its flight is answered and a thread that answers it calls Wake().
@@ -45,15 +48,19 @@ class Waiter {
  public:
   using List = std::list<std::shared_ptr<Waiter>>;
 
-  // `in_loader`: it is a thread that runs a loader, so it must not wait for an executor.
-  Waiter(Instant until, bool in_loader) : deadline(until), nested(in_loader) {}
+  enum class Kind {
+    kThread,
+    kNestedThread,  // It runs a loader, so it must not wait for an executor.
+    kCallback,
+  };
+  Waiter(Instant until, Kind kind)
+      : deadline(until), nested(kind == Kind::kNestedThread), is_callback(kind == Kind::kCallback) {}
   virtual ~Waiter() = default;
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
 
   // Makes a thread check its flight, which is `answered`. Has no effect on a callback.
   virtual void Wake(bool answered) = 0;
-  virtual bool is_callback() const = 0;
 
   bool waits() const STOCKADE_REQUIRES(kShardMutex) { return list_ != nullptr; }
   void Enter(List& list, std::shared_ptr<Waiter> self) STOCKADE_REQUIRES(kShardMutex) {
@@ -69,6 +76,7 @@ class Waiter {
 
   const Instant deadline;
   const bool nested;
+  const bool is_callback;
   // Is in ThreadWaiter::Wait(), or was woken from it and has not checked the flight yet.
   bool parked STOCKADE_GUARDED_BY(kShardMutex) = false;
 
@@ -80,11 +88,12 @@ class Waiter {
 // Each has its own parker, so that thousands of threads that are answered at once do not contend for a mutex.
 class ThreadWaiter final : public Waiter {
  public:
-  ThreadWaiter(Clock& clock, Instant until, bool in_loader) : Waiter(until, in_loader), parker_(clock) {}
+  ThreadWaiter(Clock& clock, Instant until, bool in_loader)
+      : Waiter(until, in_loader ? Kind::kNestedThread : Kind::kThread), parker_(clock) {}
 
   // Sleeps until it is woken or the clock passes `until`; wake-ups may be spurious. Returns true if the flight has its
   // answer, which the caller may read without a lock. After false the caller must check the flight again.
-  bool Wait(Instant until) {
+  bool Wait(Instant until) STOCKADE_EXCLUDES(kShardMutex) {
     parker_.Park(until);
     return answered_.load(std::memory_order_acquire);
   }
@@ -95,7 +104,6 @@ class ThreadWaiter final : public Waiter {
     if (answered) answered_.store(true, std::memory_order_release);
     parker_.Unpark();
   }
-  bool is_callback() const override { return false; }
 
  private:
   Parker parker_;
@@ -115,6 +123,8 @@ struct CacheCall {
   uint64_t joined = 0;                                // The flight's `tag_invalidations` at that time.
   Instant soft_deadline = Instant::InfiniteFuture();  // After this an expired value is accepted, if there still is one.
   std::shared_ptr<ThreadWaiter> waiter = nullptr;     // Null for a callback.
+  LoadQueue queue = LoadQueue::kNone;                 // From which the flight is run. None: by the calling thread.
+  bool must_run_here = false;                         // The calling thread must not wait for an executor.
 };
 
 // A callback and its answer.
@@ -138,10 +148,9 @@ struct AsyncReply {
 // it waits for neither, exactly one thread owns it, which answers it or makes it wait again.
 struct AsyncCall final : AsyncReply, Waiter {
   AsyncCall(KeptKey k, Executor& e, AnswerCallback d, CacheCall c)
-      : AsyncReply(e, std::move(d)), Waiter(c.deadline, false), key(std::move(k)), call(std::move(c)) {}
+      : AsyncReply(e, std::move(d)), Waiter(c.deadline, Kind::kCallback), key(std::move(k)), call(std::move(c)) {}
 
   void Wake(bool) override {}
-  bool is_callback() const override { return true; }
 
   const KeptKey key;
   CacheCall call;
@@ -151,9 +160,6 @@ struct AsyncCall final : AsyncReply, Waiter {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };
 using AsyncPtr = std::shared_ptr<AsyncCall>;
-
-// The queues of executors that a flight may be in: none, one or both.
-enum class LoadQueue : uint8_t { kNone = 0, kLoad = 1, kRefresh = 2 };
 
 // One load of one key.
 //
@@ -186,7 +192,7 @@ struct Flight final : FlightNode {
   }
   // Whether it runs even if no thread waits for it. O(waiters).
   bool NeedsExecutor() const STOCKADE_REQUIRES(kShardMutex) {
-    return in_background || std::any_of(waiters.begin(), waiters.end(), [](const auto& w) { return w->is_callback(); });
+    return in_background || std::any_of(waiters.begin(), waiters.end(), [](const auto& w) { return w->is_callback; });
   }
 
   // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
@@ -338,23 +344,7 @@ class FlightTable {
 
   // Creates the key's current flight; there must be none. If it throws, nothing has changed.
   FlightPtr Start(const SingleFlight* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
-                  bool in_background) STOCKADE_REQUIRES(kShardMutex) {
-    auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
-    const KeyAt at = flight->key.at();
-    auto record = Find(flights_, at.hash, at.key);
-    if (record == flights_.end()) {
-      OfKey of_key;
-      of_key.detached.reserve(2);  // DetachRunning() must not throw.
-      record = flights_.emplace(at.hash, std::move(of_key));
-    }
-    OfKey& of_key = record->second;
-    of_key.current = flight;
-    if (of_key.detached.size() == 2) {
-      flight->phase = Phase::kBlocked;
-      flight->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
-    }
-    return flight;
-  }
+                  bool in_background) STOCKADE_REQUIRES(kShardMutex);
 
   // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
   // will load current data.

@@ -23,8 +23,8 @@ absl::Status LoadTerms::NotModified() {
   return status;
 }
 
-bool cache_internal::IsNotModified(const absl::Status& status) {
-  return absl::IsAborted(status) && status.GetPayload(kNotModified).has_value();
+bool cache_internal::IsMarkedNotModified(const absl::Status& status) {
+  return status.GetPayload(kNotModified).has_value();
 }
 
 }  // namespace stockade

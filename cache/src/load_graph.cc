@@ -3,11 +3,6 @@
 #include <utility>
 
 namespace stockade::cache_internal {
-namespace {
-
-constinit thread_local LoaderFrame* innermost = nullptr;
-
-}  // namespace
 
 // Never destroyed: caches may live as long as the process.
 Mutex& FlightNode::GraphMutex() {
@@ -25,7 +20,7 @@ void FlightNode::Unblock() {
   blocked_by_ = {};
 }
 
-void FlightNode::RunWithin(const FlightNode* batch) {
+void FlightNode::SetBatch(const FlightNode* batch) {
   const MutexLock lock(GraphMutex());
   waits_for_ = batch;
 }
@@ -43,25 +38,19 @@ bool FlightNode::Reaches(const FlightNode* target, std::vector<const FlightNode*
 // An edge to a flight that begins to run closes no circle: it has no edge of its own yet. The loader around it may have
 // an edge already: it waits for just this flight, whose key another process of the tier was loading until now, and will
 // wait on if that process still does.
-LoaderFrame::LoaderFrame(FlightNode* flight) : flight_(flight), outer_(innermost) {
-  innermost = this;
-  if (outer_ == nullptr) return;
+void LoaderFrame::EnterOuter() {
   const MutexLock lock(FlightNode::GraphMutex());
-  outer_waits_for_ = std::exchange(outer_->flight_->waits_for_, flight);
+  outer_waits_for_ = std::exchange(outer_->flight_->waits_for_, flight_);
 }
 
-LoaderFrame::~LoaderFrame() {
-  innermost = outer_;
-  if (outer_ == nullptr) return;
+void LoaderFrame::LeaveOuter() {
   const MutexLock lock(FlightNode::GraphMutex());
   outer_->flight_->waits_for_ = outer_waits_for_;
 }
 
-const LoaderFrame* LoaderFrame::Innermost() { return innermost; }
-
 bool FlightWait::TryBegin(const FlightNode* target, std::string& circle) {
-  if (innermost == nullptr) return true;
-  FlightNode* const waiter = innermost->flight();
+  if (LoaderFrame::Innermost() == nullptr) return true;
+  FlightNode* const waiter = LoaderFrame::Innermost()->flight();
   std::vector<const FlightNode*> path;
   const MutexLock lock(FlightNode::GraphMutex());
   if (target->Reaches(waiter, path)) {
@@ -75,8 +64,7 @@ bool FlightWait::TryBegin(const FlightNode* target, std::string& circle) {
   return true;
 }
 
-void FlightWait::End() {
-  if (waiter_ == nullptr) return;
+void FlightWait::EndOfWaiter() {
   const MutexLock lock(FlightNode::GraphMutex());
   waiter_->waits_for_ = nullptr;
   waiter_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stockade/base/mutex.h"
@@ -38,18 +39,22 @@ class FlightNode {
   void BlockBy(const FlightNode* first, const FlightNode* second);
   void Unblock();
 
-  // This flight is one of those that `batch` loads; null: no longer.
-  void RunWithin(const FlightNode* batch);
+  // This flight is one of those that `batch` loads; null: no longer. Called by the thread that runs it.
+  void RunWithin(const FlightNode* batch) {
+    if (std::exchange(is_in_batch_, batch != nullptr) || batch != nullptr) SetBatch(batch);
+  }
 
  private:
   friend class LoaderFrame;
   friend class FlightWait;
 
   static Mutex& GraphMutex();
+  void SetBatch(const FlightNode* batch);
   // If true, `path` gets the nodes from the target to this one.
   bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const STOCKADE_REQUIRES(GraphMutex());
 
   const SingleFlight* const cache_;
+  bool is_in_batch_ = false;
   // The flight that this flight's loader waits for, or its batch.
   const FlightNode* waits_for_ STOCKADE_GUARDED_BY(GraphMutex()) = nullptr;
   std::array<const FlightNode*, 2> blocked_by_ STOCKADE_GUARDED_BY(GraphMutex()){};
@@ -59,18 +64,28 @@ class FlightNode {
 // nest.
 class LoaderFrame {
  public:
-  explicit LoaderFrame(FlightNode* flight);
-  ~LoaderFrame();
+  explicit LoaderFrame(FlightNode* flight) : flight_(flight), outer_(std::exchange(innermost_, this)) {
+    if (outer_ != nullptr) EnterOuter();
+  }
+  ~LoaderFrame() {
+    innermost_ = outer_;
+    if (outer_ != nullptr) LeaveOuter();
+  }
   LoaderFrame(const LoaderFrame&) = delete;
   LoaderFrame& operator=(const LoaderFrame&) = delete;
 
   // The innermost frame of the calling thread; null outside of loaders.
-  static const LoaderFrame* Innermost();
+  static const LoaderFrame* Innermost() { return innermost_; }
 
   const LoaderFrame* outer() const { return outer_; }
   FlightNode* flight() const { return flight_; }
 
  private:
+  void EnterOuter();
+  void LeaveOuter();
+
+  inline static constinit thread_local LoaderFrame* innermost_ = nullptr;
+
   FlightNode* const flight_;
   LoaderFrame* const outer_;
   const FlightNode* outer_waits_for_ = nullptr;  // Before this frame.
@@ -87,9 +102,13 @@ class FlightWait {
   // Returns false if the wait would close a cycle: the caller must not wait. `circle` then lists the loads, each of
   // which waits for the next one.
   [[nodiscard]] bool TryBegin(const FlightNode* target, std::string& circle);
-  void End();
+  void End() {
+    if (waiter_ != nullptr) EndOfWaiter();
+  }
 
  private:
+  void EndOfWaiter();
+
   FlightNode* waiter_ = nullptr;
 };
 

@@ -32,6 +32,11 @@ CacheCall CacheCore::NewCall(const CacheGetOptions& options) const {
   return {.begun = now, .deadline = now + options.timeout, .stop = options.stop};
 }
 
+void CacheCore::CountRequest(const CacheCall& call) {
+  Count(call.result);
+  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
+}
+
 // Blocks if a load is needed.
 Answer CacheCore::Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept {
   CacheCall call = NewCall(options);
@@ -52,14 +57,15 @@ Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_
 }
 
 Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
-  ReadHold reading;
+  std::optional<ReadHold> reading;
   const auto enqueue = [&](AfterUnlock&) STOCKADE_REQUIRES(kShardMutex) {
     EnqueueWaiter(call);
     return absl::OkStatus();
   };
   for (;;) {
     if (call.flight == nullptr) {  // Otherwise FindAll() has had it join one.
-      if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
+      const bool locks = options_.strict && !reading.has_value();
+      if (locks && !TakeReadLock(at.hash, call.deadline, reading.emplace())) return DeadlineError();
       if (std::optional<Answer> answer = ServeOrJoin(at, call, make_loader, enqueue)) return *std::move(answer);
     }
     if (std::optional<Answer> answer = Wait(call)) return *std::move(answer);
@@ -85,8 +91,9 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
       return served;
     }
     call.result = kRequestMiss;
-    if (TimeOutHung(at, now, after)) continue;
-    if (make_loader != nullptr && call.loader == nullptr && Current(at) == nullptr) {
+    const FlightPtr current = Current(at);
+    if (current != nullptr && TimeOutIfHung(current, now, after)) continue;
+    if (make_loader != nullptr && call.loader == nullptr && current == nullptr) {
       lock.Unlock();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
       if (!loader.ok()) return loader.status();
@@ -98,6 +105,12 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
+}
+
+// Enqueues the calling thread as a waiter of the flight that the call has joined.
+void CacheCore::EnqueueWaiter(CacheCall& call) {
+  call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, call.must_run_here);
+  call.waiter->Enter(call.flight->waiters, call.waiter);
 }
 
 std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
@@ -165,7 +178,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     Shard& shard = shards_[at.shard];
     const ShardLock lock(shard);
     if (shard.closed) return;
-    TimeOutHung(at, now, after);
+    if (const FlightPtr current = Current(at); current != nullptr) TimeOutIfHung(current, now, after);
     if (trigger == RefreshTrigger::kManual) {
       Slot* const entry = FindEntry(at);
       if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);

@@ -20,7 +20,6 @@
 #include "absl/time/time.h"
 #include "entry_table.h"
 #include "flight.h"
-#include "stockade/base/cpu_relax.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/log.h"
 #include "stockade/base/mutex.h"
@@ -90,7 +89,10 @@ struct alignas(64) Shard {
 // Holds the mutex of a shard.
 class STOCKADE_SCOPED_CAPABILITY ShardLock {
  public:
-  explicit ShardLock(Shard& shard) STOCKADE_ACQUIRE(kShardMutex) : mutex_(shard.mutex) { Acquire(shard); }
+  explicit ShardLock(Shard& shard) STOCKADE_ACQUIRE(kShardMutex) : mutex_(shard.mutex) {
+    SyncPoint();
+    if (!mutex_.try_lock()) Await(shard);
+  }
   // Holds the mutex already: after TryLock().
   ShardLock(Shard& shard, std::adopt_lock_t) STOCKADE_REQUIRES(kShardMutex) : mutex_(shard.mutex) {}
   ~ShardLock() STOCKADE_RELEASE() {
@@ -114,7 +116,7 @@ class STOCKADE_SCOPED_CAPABILITY ShardLock {
   }
 
  private:
-  static void Acquire(Shard& shard) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;
+  static void Await(Shard& shard) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;
 
   Mutex& mutex_;
   bool held_ = true;
@@ -126,9 +128,7 @@ class STOCKADE_SCOPED_CAPABILITY ShardLock {
 // GiveBackLease().
 struct AfterUnlock {
   explicit AfterUnlock(EntryStore& s) : store(s) {}
-  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex) {
-    if (!idle()) store.Settle(*this);
-  }
+  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex);
   AfterUnlock(const AfterUnlock&) = delete;
   AfterUnlock& operator=(const AfterUnlock&) = delete;
 
@@ -151,21 +151,6 @@ struct AfterUnlock {
   bool crowded = false;                                   // It is to be logged that too many entries have one hash.
 };
 
-// Spins before it sleeps, because the mutex is mostly held for some 100 ns.
-inline void ShardLock::Acquire(Shard& shard) {
-  constexpr int kSpins = 100;
-  constexpr int kPauses = 8;  // Between two tries, so that the holder keeps the mutex's cache line.
-  SyncPoint();
-  if (shard.mutex.try_lock()) return;
-  shard.waiting.fetch_add(1, std::memory_order_relaxed);
-  bool locked = false;
-  for (int spin = 0; spin < kSpins && !locked; ++spin) {
-    for (int pause = 0; pause < kPauses; ++pause) CpuRelax();
-    locked = shard.mutex.try_lock();
-  }
-  if (!locked) shard.mutex.lock();
-  shard.waiting.fetch_sub(1, std::memory_order_relaxed);
-}
 // Called between the steps of a long work, which would otherwise take the mutex again before a thread that waits for it
 // has woken. Bounded, so that the work ends however many threads come.
 inline void EntryStore::GiveWay(const Shard& shard) {
@@ -175,6 +160,19 @@ inline void EntryStore::GiveWay(const Shard& shard) {
 inline Slot* EntryStore::FindEntry(const KeyAt& at) {
   return shards_[at.shard].entries.Find(
       at.hash, [&](const Slot& slot) STOCKADE_REQUIRES(kShardMutex) { return IsFor(slot, at.key); });
+}
+inline bool EntryStore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
+  try {
+    entry = FindEntry(at);
+    return true;
+  } catch (...) {
+    LogThrown("an entry is not found");
+    return false;
+  }
+}
+inline Slot* EntryStore::FindValue(const KeyAt& at) noexcept {
+  Slot* entry = nullptr;
+  return TryFindEntry(at, entry) && entry != nullptr && entry->has_value() ? entry : nullptr;
 }
 inline FlightPtr SingleFlight::Current(const KeyAt& at) const {
   return shards_[at.shard].flights.Current(at.hash, at.key);

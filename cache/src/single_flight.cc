@@ -48,13 +48,8 @@ absl::Status SingleFlight::Join(const KeyAt& at, CacheCall& call, Instant now) {
       call.soft_deadline = call.begun + options_.load_soft_timeout;
     }
   }
+  ChooseQueue(call);
   return absl::OkStatus();
-}
-
-// Enqueues the calling thread as a waiter of the flight that the call has joined.
-void SingleFlight::EnqueueWaiter(CacheCall& call) {
-  call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, MustRunHere(call));
-  call.waiter->Enter(call.flight->waiters, call.waiter);
 }
 
 // Waits for the flight that the call has joined, or runs it. Returns nothing if the flight's result is
@@ -66,7 +61,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
   AfterUnlock after(*this);
   const FlightPtr flight = call.flight;
   Shard& shard = shards_[flight->key.shard];
-  const LoadQueue queue = QueueFor(call);
+  const LoadQueue queue = call.queue;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
   FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
@@ -181,7 +176,7 @@ void SingleFlight::Abandon(CacheCall& call) noexcept {
 }
 
 bool SingleFlight::MayRunHere(const CacheCall& call) {
-  return !call.flight->relayed || call.flight->chosen_runner == call.waiter.get() || MustRunHere(call);
+  return !call.flight->relayed || call.flight->chosen_runner == call.waiter.get() || call.must_run_here;
 }
 
 Executor* SingleFlight::ExecutorOf(LoadQueue queue) {
@@ -196,22 +191,32 @@ LoadQueue SingleFlight::PreferredQueue(const CacheCall& call) {
   return returns_early ? LoadQueue::kRefresh : LoadQueue::kNone;
 }
 
-// Whether the calling thread must not wait for an executor, because it runs a loader or is a thread that the executor
-// needs.
-bool SingleFlight::MustRunHere(const CacheCall& call) {
-  if (LoaderFrame::Innermost() != nullptr) return true;
-  const LoadQueue queue = PreferredQueue(call);
-  return queue != LoadQueue::kNone && ExecutorOf(queue)->RunningInThisThread();
+// Decides who may run the call's flight. A call within a loader, or on a thread that the executor needs, must not wait
+// for an executor.
+void SingleFlight::ChooseQueue(CacheCall& call) {
+  call.queue = PreferredQueue(call);
+  call.must_run_here = LoaderFrame::Innermost() != nullptr ||
+                       (call.queue != LoadQueue::kNone && ExecutorOf(call.queue)->RunningInThisThread());
+  if (call.must_run_here) call.queue = LoadQueue::kNone;
 }
 
-// The queue from which the call's flight is run; none for the calling thread.
-LoadQueue SingleFlight::QueueFor(const CacheCall& call) {
-  return MustRunHere(call) ? LoadQueue::kNone : PreferredQueue(call);
-}
-
-void SingleFlight::CountRequest(const CacheCall& call) {
-  Count(call.result);
-  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
+FlightPtr FlightTable::Start(const SingleFlight* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
+                             bool in_background) {
+  auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
+  const KeyAt at = flight->key.at();
+  auto record = Find(flights_, at.hash, at.key);
+  if (record == flights_.end()) {
+    OfKey of_key;
+    of_key.detached.reserve(2);  // DetachRunning() must not throw.
+    record = flights_.emplace(at.hash, std::move(of_key));
+  }
+  OfKey& of_key = record->second;
+  of_key.current = flight;
+  if (of_key.detached.size() == 2) {
+    flight->phase = Phase::kBlocked;
+    flight->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
+  }
+  return flight;
 }
 
 FlightPtr SingleFlight::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background) {
@@ -291,10 +296,9 @@ bool SingleFlight::IsHung(Flight& flight, Instant now) const {
   return false;
 }
 
-// Frees the key of a current flight that is past its hard time-out. Returns whether there was one.
-bool SingleFlight::TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) {
-  const FlightPtr current = Current(at);
-  if (current == nullptr || !IsHung(*current, now)) return false;
+// Frees the key of a current flight if that is past its hard time-out. Returns whether it was.
+bool SingleFlight::TimeOutIfHung(const FlightPtr& current, Instant now, AfterUnlock& after) {
+  if (!IsHung(*current, now)) return false;
   FailHung(current, now, after);
   return true;
 }
@@ -659,8 +663,12 @@ void SingleFlight::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
 void SingleFlight::Wake(AfterUnlock& after) {
   after.answered.remove_if([](const std::shared_ptr<Waiter>& waiter) {
     waiter->Wake(true);
-    return !waiter->is_callback();
+    return !waiter->is_callback;
   });
+}
+
+AfterUnlock::~AfterUnlock() {
+  if (!idle()) store.Settle(*this);
 }
 
 // Does all the work in `after`. This thread may not run a flight.
@@ -674,7 +682,7 @@ void SingleFlight::Settle(AfterUnlock& after) noexcept {
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));
   }
-  if (after.needs_sweep) PlanSweep();
+  if (after.needs_sweep && !sweep_planned_.load(std::memory_order_relaxed)) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
   after.dropped.Clear();

@@ -163,7 +163,8 @@ class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&,
 };
 
 namespace cache_internal {
-STOCKADE_EXPORT bool IsNotModified(const absl::Status& status);
+STOCKADE_EXPORT bool IsMarkedNotModified(const absl::Status& status);
+inline bool IsNotModified(const absl::Status& status) { return absl::IsAborted(status) && IsMarkedNotModified(status); }
 }  // namespace cache_internal
 
 }  // namespace stockade

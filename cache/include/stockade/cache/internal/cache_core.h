@@ -102,12 +102,14 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
 
   // Lookups (lookup.cc).
   CacheCall NewCall(const CacheGetOptions& options) const;
+  void CountRequest(const CacheCall& call);
   Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
   Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) STOCKADE_EXCLUDES(kShardMutex);
   // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
   using Enqueue = absl::FunctionRef<absl::Status(AfterUnlock&)>;
   std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
       STOCKADE_EXCLUDES(kShardMutex);
+  void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
 

@@ -65,13 +65,17 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const STOCKADE_REQUIRES(kShardMutex);
   bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) STOCKADE_REQUIRES(kShardMutex);
   bool CountCrowd(Shard& shard) STOCKADE_REQUIRES(kShardMutex);
-  void LogCrowd() const noexcept;
+  void LogCrowd() const noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void FreeSlot(Shard& shard, uint32_t id, RemovalCause cause, AfterUnlock& after) noexcept
       STOCKADE_REQUIRES(kShardMutex);
   void ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   RemovalCause VictimsCause(const Slot& victim, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  void Trim(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool Exceeds() const { return weight_.load(std::memory_order_relaxed) > options_.max_weight; }
+  void Trim(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex) {
+    if (Exceeds()) EvictUntilItFits(spared, after);
+  }
+  void EvictUntilItFits(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, AfterUnlock& after) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   void Notify(std::list<Removal> removed) noexcept STOCKADE_EXCLUDES(kShardMutex);
@@ -91,7 +95,11 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   void Sweep() STOCKADE_EXCLUDES(kShardMutex);
   void CheckNotInListener() const;
   void CountRemoval(RemovalCause cause) noexcept;
-  void AddEntries(int64_t count, int64_t weight);
+  void AddEntries(int64_t count, int64_t weight) {
+    // All shards share these lines, so they are only written if need be.
+    if (count != 0) entries_.fetch_add(count, std::memory_order_relaxed);
+    if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
+  }
   static absl::Status ScheduleReclaim(Executor::Task reclaim);
 
   const std::string weigher_label_;

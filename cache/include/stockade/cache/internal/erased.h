@@ -35,16 +35,20 @@ struct KeyAt {
 // A copy of a key.
 class KeyHolder {
  public:
-  KeyHolder() = default;
+  // `key` is in the object that this is a part of.
+  explicit KeyHolder(const void* key) : key_(key) {}
   virtual ~KeyHolder() = default;
   KeyHolder(const KeyHolder&) = delete;
   KeyHolder& operator=(const KeyHolder&) = delete;
 
-  virtual const void* key() const = 0;
+  const void* key() const { return key_; }
   // Whether it equals `*key`, which has the same type. Runs Eq, which may throw.
   virtual bool Is(const void* key) const = 0;
   // For messages.
   virtual std::string Text() const = 0;
+
+ private:
+  const void* const key_;
 };
 
 // A copy of the key of a KeyAt.

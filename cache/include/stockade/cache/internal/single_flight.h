@@ -44,7 +44,6 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
 
   KeptKey Keep(const KeyAt& at) const { return {KeepKey(at.key), at.hash, at.shard}; }
   FlightPtr Current(const KeyAt& at) const STOCKADE_REQUIRES(kShardMutex);
-  void CountRequest(const CacheCall& call);
   void Settle(AfterUnlock& after) noexcept override STOCKADE_EXCLUDES(kShardMutex);
   static void Wake(AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
 
@@ -59,20 +58,18 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   void Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   Instant HardDeadline(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
   bool IsHung(Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   static void ChooseRunner(Flight& flight, bool relay) STOCKADE_REQUIRES(kShardMutex);
   Executor* ExecutorOf(LoadQueue queue);
   LoadQueue PreferredQueue(const CacheCall& call);
-  bool MustRunHere(const CacheCall& call);
   bool MayRunHere(const CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
-  LoadQueue QueueFor(const CacheCall& call);
+  void ChooseQueue(CacheCall& call);
   void Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void Abandon(CacheCall& call) noexcept STOCKADE_EXCLUDES(kShardMutex);
   absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
   void AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  bool TimeOutHung(const KeyAt& at, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  bool TimeOutIfHung(const FlightPtr& current, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after, const EntryOptions& entry = {}) noexcept
       STOCKADE_REQUIRES(kShardMutex);

@@ -53,9 +53,8 @@ std::string KeyText(const Key& key) {
 template <typename Key, typename Eq>
 class KeyHolderOf final : public KeyHolder {
  public:
-  explicit KeyHolderOf(const Key& key) : key_(key) {}
+  explicit KeyHolderOf(const Key& key) : KeyHolder(std::addressof(key_)), key_(key) {}
 
-  const void* key() const override { return std::addressof(key_); }
   bool Is(const void* key) const override { return Eq()(key_, *static_cast<const Key*>(key)); }
   std::string Text() const override { return KeyText(key_); }
 
