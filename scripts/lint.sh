@@ -46,7 +46,7 @@ if ! printf '%s\n' "${sources[@]}" | xargs awk '
   status=1
 fi
 
-# That the thread-safety analysis notices a lock that is missing.
+# That the thread-safety analysis notices when a lock is missing, and that the list of what it does not see is complete.
 tests/thread_safety/mutate.py || status=1
 
 # The libraries and examples by clang-tidy, examples and benchmarks by g++, which `run` builds them with. The tests are

@@ -76,7 +76,8 @@ void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
   try {
     answer = ServeOrJoin(async->key.at(), async->call, nullptr,
-                         [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
+                         [&](Instant, AfterUnlock& after)
+                             STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
   } catch (...) {
     answer = ThrownError();
     Abandon(async->call);

@@ -65,7 +65,7 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
 void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
   CacheCall& call = part.call;
   try {
-    part.answer = ServeOrJoin(part.at, call, nullptr, [&](AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
+    part.answer = ServeOrJoin(part.at, call, nullptr, [&](Instant, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
       EnqueueWaiter(call);
       if (call.result == kRequestMiss) {
         if (warm_up) Count(kRefreshWarmUp);

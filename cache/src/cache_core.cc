@@ -51,7 +51,7 @@ void CacheCore::Shutdown() {
     }
   }
   gate_->AwaitEmpty();
-  AwaitReads(this);
+  AwaitReads(reader());
   if (tier_ != nullptr) {
     tier_->cache.reset();
     tier_->notifier.Finish();

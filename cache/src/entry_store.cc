@@ -143,8 +143,8 @@ EntryPtr EntryStore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant no
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
     if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
     return std::make_unique<NewEntry>(
-        NewEntry{value.raw(), BoxFor(at.key, value, loaded.renews), *weight, times->PlainHitUntil(),
-                 EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
+        NewEntry{value.raw(), has_.boxes ? BoxFor(at.key, value, loaded.renews) : nullptr, *weight,
+                 times->PlainHitUntil(), EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
   } catch (...) {
     LogThrown("a value is not stored");
     return nullptr;
@@ -276,7 +276,7 @@ const Slot* EntryStore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& af
   }
   Slot* stored = nullptr;
   try {
-    stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this,
+    stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), reader(),
                              [&](Slot& slot) STOCKADE_REQUIRES(kShardMutex) { Write(slot, at.key, &fresh); });
   } catch (const std::bad_alloc&) {
     LogThrown("a value is not stored");
@@ -398,7 +398,7 @@ void EntryStore::FreeBoxes(BoxList boxes) noexcept {
   if (options_.clock == Clock::System()) PlanReclaim();
 }
 
-// Removes all entries, of which nobody is told: the cache ends.
+// Removes all entries at the end of the cache. The listener is not notified.
 void EntryStore::Empty(Shard& shard) {
   const ShardLock lock(shard);
   for (uint32_t id = 1; id < shard.entries.end(); ++id) {

@@ -19,7 +19,7 @@
 namespace stockade::cache_internal {
 
 // The entries of a shard by tag: one ring per tag, linked through the entries themselves, so that a tag with many
-// entries is neither rehashed nor freed at once. Guarded by the shard's mutex. O(1) each.
+// entries is neither rehashed nor freed at once. O(1) each.
 //
 // Invariant: each tag that was added and not removed is in one ring: that of its name, or that of a doomed group of its
 // name. The ring of a name is never empty.
@@ -108,7 +108,7 @@ class TagGroups {
   std::list<Group> doomed_;
 };
 
-// The entries of one shard. Guarded by the shard's mutex.
+// The entries of one shard.
 //
 // Invariant: index_ and queue_ contain exactly the slots that were inserted and not removed, at most one per key, and
 // tagged_ contains their tags; the other slots are free. All entries are removed before the destructor.

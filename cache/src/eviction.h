@@ -97,7 +97,7 @@ class GhostTable {
 // An S3Fifo manages one shard, but the bound applies to the whole cache, which calls Evict() of its shards in turn
 // while it exceeds its weight. Shares refer to the shard's current weight.
 //
-// Guarded by the shard's mutex. Complexity: O(1); Evict() is amortized O(1), because a step removes uses from an entry
+// Complexity: O(1); Evict() is amortized O(1), because a step removes uses from an entry
 // or moves it to the main queue. Memory: 11 to 16 bytes per ghost; there are 1.1 ghosts per entry.
 class S3Fifo {
  public:

@@ -125,6 +125,7 @@ struct CacheCall {
   std::shared_ptr<ThreadWaiter> waiter = nullptr;     // Null for a callback.
   LoadQueue queue = LoadQueue::kNone;                 // From which the flight is run. None: by the calling thread.
   bool must_run_here = false;                         // The calling thread must not wait for an executor.
+  bool has_begun = false;                             // The calling thread is about to run the flight.
 };
 
 // A callback and its answer.

@@ -17,8 +17,8 @@ class SingleFlight;
 // Invariants: the edges form no cycle, because TryBegin() adds the only edges that could close one, and checks. The
 // target of an edge outlives the edge: a waiter holds its flight, a flight is unblocked before its blockers leave the
 // table of flights, and a batch releases its flights before it ends. One mutex of the process guards all edges. It is
-// locked after a shard's mutex, and no mutex is locked after it. Only loads within loads, and loads that wait for an
-// older load of their key, lock it.
+// locked after a shard's mutex, and no mutex is locked after it. Only loads within loads, loads that wait for an older
+// load of their key, batches, and flights that never begin, lock it.
 class FlightNode {
  public:
   // `cache` distinguishes the flights of one cache from those of others.

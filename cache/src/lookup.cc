@@ -58,8 +58,14 @@ Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_
 
 Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
   std::optional<ReadHold> reading;
-  const auto enqueue = [&](AfterUnlock&) STOCKADE_REQUIRES(kShardMutex) {
+  const auto enqueue = [&](Instant now, AfterUnlock&) STOCKADE_REQUIRES(kShardMutex) {
     EnqueueWaiter(call);
+    // Under the same lock, so that no other call runs this call's loader.
+    const bool is_first = call.result == kRequestMiss && call.flight->phase == Flight::Phase::kReady;
+    if (is_first && call.queue == LoadQueue::kNone) {
+      Begin(*call.flight, now);
+      call.has_begun = true;
+    }
     return absl::OkStatus();
   };
   for (;;) {
@@ -101,7 +107,7 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
       continue;
     }
     absl::Status refusal = Join(at, call, now);
-    if (refusal.ok()) refusal = enqueue(after);
+    if (refusal.ok()) refusal = enqueue(now, after);
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }

@@ -31,7 +31,7 @@
 namespace stockade::cache_internal {
 
 struct alignas(64) Shard {
-  // A walk over the entries that looks for those past all their deadlines (entries.cc). Invariant: no entry is over
+  // A walk over the entries that looks for those past all their deadlines (entry_store.cc). Invariant: no entry is over
   // before `over_at`. Of the entries that the walk has passed and those stored since it began, none is over before
   // `passed_over_at`.
   struct Walk {

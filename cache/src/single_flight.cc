@@ -69,6 +69,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
   const absl::Cleanup leaves = [&] {
     if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
   };
+  if (std::exchange(call.has_begun, false)) answer = Run({&flight, 1}, false, {call.deadline, call.stop});
   for (;;) {
     ShardLock lock(shard);
     call.waiter->parked = false;
@@ -236,10 +237,10 @@ void SingleFlight::Begin(Flight& flight, Instant now) {
   flight.known_version = refreshes ? entry->stamp().version : 0;
 }
 
-// Called for a flight that became ready while all its waiters are parked. Wakes the waiter with the latest deadline, so
-// that the next runner does not give up as well. With `relay`, only that waiter or a loader that needs the flight may
-// run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
-// loaders must not wait for. O(waiters).
+// Called for a flight that became ready while its waiters are parked, or about to look at it. Wakes the parked waiter
+// with the latest deadline, so that the next runner does not give up as well. With `relay`, only that waiter or a
+// loader that needs the flight may run it. Waiters within loaders are woken, too, because the chosen one may pass the
+// flight to an executor, which loaders must not wait for. O(waiters).
 void SingleFlight::ChooseRunner(Flight& flight, bool relay) {
   Waiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {

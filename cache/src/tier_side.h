@@ -28,7 +28,7 @@ namespace stockade::cache_internal {
 // that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
 // before the entries are removed, and checked under the mutex of the shard. A value that the tier does not take is the
 // exception. Its stamp is the position of its lease, its flight was running since, and so the flight is detached or
-// voided by each later invalidation that concerns it and was applied, and its entry removed by one that is applied now.
+// notes each later invalidation that concerns it and was applied, and its entry removed by one that is applied now.
 class TierSide : public TierListener {
  public:
   explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier), codec_label(Concat("the codec of ", c.Named(""))) {}

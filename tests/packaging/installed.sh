@@ -36,10 +36,10 @@ cmake --build "$work/build"
 # Only a program with a tier pays for what the cache does with one.
 nm -C "$work/build/consumer" >"$work/symbols"
 grep -q 'CacheCore::RunLoader' "$work/symbols" || fail "nm"
-! grep -q 'CacheCore::AskTier' "$work/symbols" || fail "a program without a tier links it"
+! grep -q 'TierSide::Ask' "$work/symbols" || fail "a program without a tier links it"
 if has redis; then
   nm -C "$work/build/redis_consumer" >"$work/symbols"
-  grep -q 'CacheCore::AskTier' "$work/symbols" || fail "a program with a tier does not link it"
+  grep -q 'TierSide::Ask' "$work/symbols" || fail "a program with a tier does not link it"
 fi
 
 # pkgconf needs seconds where modules require many others.

@@ -4,9 +4,14 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <vector>
 
+#include "cache/schedules/choice.h"
 #include "cache/schedules/explorer.h"
 #include "cache/schedules/plan.h"
+#include "cache/schedules/schedule_clock.h"
+#include "cache/schedules/scheduler.h"
+#include "stockade/cache/loading_cache.h"
 #include "support/scale.h"
 
 namespace stockade::testing {
@@ -37,6 +42,35 @@ TEST(ScheduleExplorer, RandomSchedules_LoadExecutor_EveryAnswerHasAnOrder) { Exp
 TEST(ScheduleExplorer, RandomSchedules_BatchLoader_EveryAnswerHasAnOrder) { Explore(Family::kBatch); }
 TEST(ScheduleExplorer, RandomSchedules_SmallBound_EveryAnswerHasAnOrder) { Explore(Family::kBound); }
 TEST(ScheduleExplorer, RandomSchedules_HardTimeout_EveryAnswerHasAnOrder) { Explore(Family::kTimeout); }
+
+// A caller's loader gets its deadline and its thread's state, so no other call may run it.
+TEST(ScheduleExplorer, CallsOfOneKey_TheFirstRunsItsLoaderOnItsThread) {
+  Scheduler scheduler;
+  ScheduleClock clock(&scheduler);
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    scheduler.Reset();
+    LoadingCache<int, int> cache({.name = "pages", .max_weight = 10, .clock = &clock});
+    std::vector<int> loads;  // The calls whose loader ran.
+    const auto call = [&](int own) {
+      EXPECT_TRUE(cache
+                      .GetOrLoad(1,
+                                 [&, own](const int&) {
+                                   EXPECT_EQ(scheduler.thread(), own) << "seed " << seed;
+                                   loads.push_back(own);
+                                   return own;
+                                 })
+                      .ok());
+    };
+    Choice choice(seed);
+    scheduler.Run(
+        {[&] { call(0); }, [&] { call(1); }, [&] { call(2); }}, choice, [] {},
+        [&](const char* why) {
+          std::cerr << "seed " << seed << ": " << why << "\n";
+          std::abort();
+        });
+    ASSERT_EQ(loads.size(), 1u) << "seed " << seed;
+  }
+}
 
 TEST(ScheduleExplorer, Seed_RunAgain_GivesTheSameTrace) {
   Explorer explorer;

@@ -33,10 +33,10 @@ namespace stockade::cache_internal {
 STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
 [[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
 
-// What all parts of a cache use: its options, its types and functions of the user, errors and logs, counts, threads.
+// The parts that all others use: the options, the types and functions of the user, errors and logs, counts, threads.
 //
 // A LoadingCache is a CacheCore, which is a SingleFlight, which is an EntryStore, which is this. Each class has one
-// task and knows only those that it is built on.
+// task. It calls those that it is built on, and those above it by virtual functions only.
 class STOCKADE_EXPORT CacheBase {
  public:
   // The functions of the user that there are, and a property of the types.
@@ -45,7 +45,8 @@ class STOCKADE_EXPORT CacheBase {
     bool load_all;
     bool weigh;
     bool on_removal;
-    bool key_boxes;  // An entry has a box for its key only: see SlotOf.
+    bool boxes;      // An entry has a box for its key, its value, or both: see SlotOf.
+    bool key_boxes;  // For its key only.
   };
 
   CacheBase(LoadingCacheOptions&& options, Has has);

@@ -27,19 +27,29 @@ struct AsyncReply;
 class KeyLocks;
 class Waiter;
 
-// A LoadingCache without its types and without the checks of its options. The public class documents the calls;
-// TypedCache answers hits and runs the user's functions.
+// The calls of a LoadingCache, without its types and without the checks of its options. The public class documents
+// them; TypedCache answers hits and runs the user's functions.
 //
-// A key belongs to one shard, whose mutex guards the key's entry and flights. A look-up together with joining or
-// starting a flight is therefore one step, and so is storing a result together with ending its flight. No callback,
-// executor or destructor of a value runs under the mutex: such work is put into an AfterUnlock, which is created before
-// the mutex is locked. The mutexes of two shards are never held together.
+// The way of a hit is in typed_cache.h and slots.h: it reads the index and the slot without a lock.
+//
+// The way of a miss. A key belongs to one shard, whose mutex guards the key's entry and flights. ServeOrJoin() looks
+// the key up and, if there is nothing fresh, joins a flight and takes a place among its waiters; all this is one step
+// under the mutex, so no call misses a result. Then Wait() takes the mutex for each of its steps: it runs the flight,
+// hands it to an executor, or sleeps. The thread that runs a flight holds no mutex. It calls the loader, and then
+// Publish() stores the result and answers the flight in one step.
+//
+// No callback, executor or destructor of a value runs under the mutex: such work is put into an AfterUnlock, which is
+// created before the mutex is locked and does the work when it ends. Copies of keys, Hash and Eq do run under it. A
+// thread never holds the mutexes of two shards.
 //
 // Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and std::bad_alloc, and the calls of the
 // public class turn them into a status or log them: ThrownError() and LogThrown() say what of. Functions that must
 // answer a caller are noexcept: those that run or end a flight, and those that give up a waiter's place. They need no
 // memory for that: what an entry, a box or a flight needs in order to leave is a part of it since it was made, and an
 // error for whose text there is no memory has no text.
+//
+// Not here: which entry is evicted (eviction.h), when a value is fresh (freshness.h), who waits for whom
+// (load_graph.h), and the second level (tier_side.h).
 class STOCKADE_EXPORT CacheCore : public SingleFlight {
  public:
   // Copies the loader of a call; an exception becomes the status.
@@ -106,7 +116,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
   Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) STOCKADE_EXCLUDES(kShardMutex);
   // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
-  using Enqueue = absl::FunctionRef<absl::Status(AfterUnlock&)>;
+  using Enqueue = absl::FunctionRef<absl::Status(Instant now, AfterUnlock&)>;
   std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
       STOCKADE_EXCLUDES(kShardMutex);
   void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);

@@ -26,7 +26,7 @@
 
 namespace stockade::cache_internal {
 
-// The mutex of a shard of a cache (CacheCore::Shard), for clang's thread-safety analysis. It stands for the mutexes of
+// The mutex of a shard of a cache (shard.h), for clang's thread-safety analysis. It stands for the mutexes of
 // all shards: a thread never holds two, and clang refuses a second one. Whether the mutex is that of the right shard,
 // clang does not see.
 class STOCKADE_CAPABILITY("mutex of a shard") ShardMutex {};
@@ -264,7 +264,7 @@ class alignas(64) SlotOf final : public Slot {
 };
 
 // The slots of one shard, by number. Memory comes in blocks of 1/8 of what there is, up to 2 MB, and is kept until
-// destruction: a slot that is given back is the next one taken. Guarded by the shard's mutex.
+// destruction: a slot that is given back is the next one taken.
 class STOCKADE_EXPORT Slab {
  public:
   // How to make slots, which are SlotOf.

@@ -76,6 +76,7 @@ class TypedCache final : public CacheCore {
                    .load_all = static_cast<bool>(callbacks.load_all),
                    .weigh = static_cast<bool>(callbacks.weigh),
                    .on_removal = static_cast<bool>(callbacks.on_removal),
+                   .boxes = SlotT::kBoxed,
                    .key_boxes = !SlotT::kKeyCopied && SlotT::kValueCopied},
                   Slab::TypeOf<SlotT>()),
         callbacks_(std::move(callbacks)) {}
@@ -259,7 +260,6 @@ class TypedCache final : public CacheCore {
   static SlotT& Typed(Slot& slot) { return static_cast<SlotT&>(slot); }
   static const SlotT& Typed(const Slot& slot) { return static_cast<const SlotT&>(slot); }
   // Hits announce this as their caller.
-  const void* Reader() const { return static_cast<const CacheCore*>(this); }
 
   static absl::StatusOr<Handle> HandleOf(Answer answer) {
     if (!answer.ok()) return answer.status();
@@ -276,7 +276,7 @@ class TypedCache final : public CacheCore {
   [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise) {
     HazardRow* const row = ThisLightRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise(Look());
-    HazardRow::Read read = HazardRow::Read::Light(*row, Reader());
+    HazardRow::Read read = HazardRow::Read::Light(*row, reader());
     const uint64_t hash = HashOf(key);
     Slot* const slot = IndexOf(hash).AtHome(hash);
     Seen seen;
@@ -319,7 +319,7 @@ class TypedCache final : public CacheCore {
     if (open != nullptr) return HazardRow::Read(open);
     HazardRow* const row = ThisHazardRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return {};
-    return {*row, Reader()};
+    return {*row, reader()};
   }
 
   // These handle the hits on entries that expire, and leave all else to a search.
