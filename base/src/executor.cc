@@ -93,10 +93,10 @@ ThreadPool::~ThreadPool() {
     (void)state_.release();  // Its threads and the state of its mutex stayed with the parent.
     return;
   }
-  {
+  [this] {  // A lambda is analysed, unlike its destructor.
     const base_internal::MutexLock lock(state_->mutex);
     state_->stopping = true;
-  }
+  }();
   state_->wake.NotifyAll();
   for (std::thread& thread : state_->threads) {
     if (thread.get_id() == std::this_thread::get_id())

@@ -15,10 +15,10 @@ absl::Status Reaper::Start() {
 }
 
 Reaper::~Reaper() {
-  {
+  [this] {
     const MutexLock lock(mutex_);
     stopping_ = true;
-  }
+  }();
   wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }

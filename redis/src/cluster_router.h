@@ -111,7 +111,7 @@ class ClusterRouter final : public Router {
 
   Verdict Redirect(std::string_view error, bool asking, Hop& hop);
   void Corrected(const RedisEndpoint& owner) STOCKADE_EXCLUDES(mutex_);
-  absl::Status Refresh(Instant deadline);
+  absl::Status Refresh(Instant deadline) STOCKADE_EXCLUDES(mutex_);
   absl::StatusOr<Answer> Ask(const RedisEndpoint& node, Instant deadline) const;
   void Adopt(Answer answer, const RedisEndpoint& answered);
   // The next keyless_.

@@ -265,7 +265,9 @@ absl::StatusOr<std::unique_ptr<TlsChannel>> TlsChannel::Open(std::shared_ptr<Tls
                       Concat("cannot connect to ", server.ToString(), " with TLS: ", std::string(opened.message())));
 }
 
-TlsChannel::~TlsChannel() {
+TlsChannel::~TlsChannel() { SayGoodbye(); }
+
+void TlsChannel::SayGoodbye() {
   const MutexLock lock(mutex_);
   const ExitGate::Inside inside(OpenSslGate());
   if (ssl_ == nullptr || !inside) return;

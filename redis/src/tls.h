@@ -143,6 +143,8 @@ class TlsChannel {
   void Break(const absl::Status& why) STOCKADE_REQUIRES(mutex_);
   absl::Status FailureOf(int error) STOCKADE_REQUIRES(mutex_);
   void TrackRecords(std::string_view bytes) STOCKADE_REQUIRES(mutex_);
+  // Closes the connection by TLS's alert, if nothing is unsent.
+  void SayGoodbye() STOCKADE_EXCLUDES(mutex_);
 
   static int OnNewSession(ssl_st* ssl, ssl_session_st* session);
   static int OnCertificateRequest(ssl_st* ssl, void* channel) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;

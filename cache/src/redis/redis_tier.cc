@@ -218,10 +218,10 @@ void RedisTier::OnInboxMessage(std::string_view message) {
 }
 
 RedisTier::~RedisTier() {
-  {
+  [this] {
     const MutexLock lock(mutex_);
     stopping_ = true;
-  }
+  }();
   wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }

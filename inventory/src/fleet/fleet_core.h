@@ -272,7 +272,7 @@ class FleetCore final : public InventoryCore {
   // A packet of large orders may end them now: one at a time, and after each one a packet of small orders, if any wait.
   bool BeginLargeEnds(bool by_upkeep) STOCKADE_REQUIRES(mutex_);
   void EndLargeEnds() STOCKADE_REQUIRES(mutex_);
-  bool ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call);
+  bool ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call) STOCKADE_EXCLUDES(mutex_);
   // Those at the front that go into one packet.
   template <typename Call>
   std::vector<std::unique_ptr<Call>> TakeCalls(const Lane& lane, std::deque<std::unique_ptr<Call>> Queues::*queue)
@@ -332,9 +332,9 @@ class FleetCore final : public InventoryCore {
   absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
-  void AnswerUnavailable(FleetStepCall& call, absl::Status status) { call.done(std::move(status)); }
-  void AnswerUnavailable(FleetEndCall& call, absl::Status status) { call.done(std::move(status)); }
-  void AnswerUnavailable(FleetGrantCall& call, absl::Status status) { Answer(call, std::move(status)); }
+  void AnswerUnavailable(FleetStepCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { call.done(std::move(status)); }
+  void AnswerUnavailable(FleetEndCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { call.done(std::move(status)); }
+  void AnswerUnavailable(FleetGrantCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { Answer(call, std::move(status)); }
   template <typename Call>
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
     bool has_room = false;
@@ -383,7 +383,7 @@ class FleetCore final : public InventoryCore {
   std::vector<absl::Status> EndAll(std::span<const OrderId> ids, OrderState to);
 
   // fleet_grants.cc. Each returns false if the ledger cannot be used.
-  bool ServeGrants(Lane& lane, FleetGrants calls);
+  bool ServeGrants(Lane& lane, FleetGrants calls) STOCKADE_EXCLUDES(mutex_);
   // Answers the calls that a read can answer. Those that may be tried together go to `trying`.
   bool Look(Lane& lane, FleetGrants calls, FleetGrants& trying);
   std::string InImported(const FleetGrants& calls) const;
@@ -414,8 +414,8 @@ class FleetCore final : public InventoryCore {
 
   // fleet_ends.cc
   // Each returns false if the ledger cannot be used.
-  bool ServeEnds(Lane& lane, FleetEnds calls);
-  bool ServeLargeEnds(Lane& lane, FleetEnds calls);
+  bool ServeEnds(Lane& lane, FleetEnds calls) STOCKADE_EXCLUDES(mutex_);
+  bool ServeLargeEnds(Lane& lane, FleetEnds calls) STOCKADE_EXCLUDES(mutex_);
   // Of large orders, each once, which fit into one packet.
   bool EndLarge(Lane& lane, FleetEnds calls);
   static FleetEnds SplitOff(const Lane& lane, FleetEnds& calls);
@@ -440,7 +440,7 @@ class FleetCore final : public InventoryCore {
   // fleet_upkeep.cc
   // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
   // Returns when to come again.
-  absl::Duration Upkeep(Lane& lane);
+  absl::Duration Upkeep(Lane& lane) STOCKADE_EXCLUDES(mutex_);
   // Whether this process does it for all.
   bool KeepWatch(Lane& lane);
   // Reads the next orders that are due.
@@ -470,7 +470,7 @@ class FleetCore final : public InventoryCore {
   // Latches SKUs that a look has found to be without units, unless units have come back.
   void LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus);
   // Moves limbo, renews leases and loads ids, as far as they are due.
-  void ServeSoldOut(Lane& lane);
+  void ServeSoldOut(Lane& lane) STOCKADE_EXCLUDES(mutex_);
   bool MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move);
   // Reads the next page of request ids. False: the ledger cannot be used.
   bool LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load);

@@ -29,8 +29,10 @@ absl::StatusOr<FileClaim> FileClaim::Of(const struct stat& file) {
 
 FileClaim::~FileClaim() {
   if (!file_.has_value()) return;
-  const MutexLock lock(AllClaims().mutex);
-  AllClaims().files.erase(*file_);
+  [this] {
+    const MutexLock lock(AllClaims().mutex);
+    AllClaims().files.erase(*file_);
+  }();
 }
 
 }  // namespace stockade::inventory_internal

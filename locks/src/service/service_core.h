@@ -98,15 +98,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // A call, during which the engine is there.
   class Inside {
    public:
-    explicit Inside(ServiceCore& core) : core_(core) {
-      const MutexLock lock(core_.mutex_);
-      entered_ = !core_.stopping();
-      if (entered_) ++core_.inside_;
-    }
+    explicit Inside(ServiceCore& core) : core_(core), entered_(core.Enter()) {}
     ~Inside() {
-      if (!entered_) return;
-      const MutexLock lock(core_.mutex_);
-      if (--core_.inside_ == 0) core_.outside_.NotifyAll();
+      if (entered_) core_.Leave();
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
@@ -115,8 +109,19 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
    private:
     ServiceCore& core_;
-    bool entered_;
+    const bool entered_;
   };
+
+  bool Enter() {
+    const MutexLock lock(mutex_);
+    if (stopping()) return false;
+    ++inside_;
+    return true;
+  }
+  void Leave() {
+    const MutexLock lock(mutex_);
+    if (--inside_ == 0) outside_.NotifyAll();
+  }
 
   // Returns once all callbacks that were scheduled have run.
   void EndOwnThread();

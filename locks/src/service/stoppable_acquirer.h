@@ -48,7 +48,7 @@ class StoppableAcquirer {
   };
 
   static void RunCall(Call& call, const Acquire& acquire);
-  void Leave(std::shared_ptr<Call> call, std::thread thread);
+  void Leave(std::shared_ptr<Call> call, std::thread thread) STOCKADE_EXCLUDES(call->mutex);
 
   Mutex mutex_;
   std::vector<Left> left_ STOCKADE_GUARDED_BY(mutex_);

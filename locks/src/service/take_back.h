@@ -34,7 +34,7 @@ class TakeBack {
 
   void Run();
   // False: to be tried again.
-  bool Try(const Debt& debt);
+  bool Try(const Debt& debt) STOCKADE_EXCLUDES(mutex_);
 
   ServiceCore& core_;
   Mutex mutex_;

@@ -5,6 +5,8 @@
 
 // Clang's thread safety analysis (-Wthread-safety). Empty for other compilers.
 //
+// Clang does not analyse constructors and destructors. Those that need a lock call a function or a lambda.
+//
 // The analysis does not support re-entry. A function that acquires a lock it may already hold is marked
 // STOCKADE_NO_THREAD_SAFETY_ANALYSIS, or acquires the lock through std::unique_lock, which libstdc++ does not annotate.
 

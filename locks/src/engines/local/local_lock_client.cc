@@ -32,13 +32,15 @@ class SharedLocalClient final : public LocalLockClient {
  public:
   SharedLocalClient(std::shared_ptr<LocalLockEngine> engine, uint16_t client)
       : LocalLockClient(std::move(engine), client), client_(client) {}
-  ~SharedLocalClient() override {
+  ~SharedLocalClient() override { Forget(); }
+
+ private:
+  void Forget() {
     Shared& shared = TheShared();
     const MutexLock lock(shared.mutex);
     shared.clients.erase(client_);
   }
 
- private:
   const uint16_t client_;
 };
 

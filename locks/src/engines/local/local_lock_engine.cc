@@ -37,16 +37,18 @@ class LocalLockEngine::LocalWatch final : public LockWatch {
       : engine_(engine), listener_(std::move(listener)) {}
 
   ~LocalWatch() override {
-    {
-      const MutexLock lock(engine_->mutex_);
-      const std::string& name = listener_->hold().name;
-      std::erase(engine_->FindLock(name)->listeners, listener_);
-      engine_->Tidy(name);
-    }
+    Remove();
     listener_->Close();
   }
 
  private:
+  void Remove() {
+    const MutexLock lock(engine_->mutex_);
+    const std::string& name = listener_->hold().name;
+    std::erase(engine_->FindLock(name)->listeners, listener_);
+    engine_->Tidy(name);
+  }
+
   LocalLockEngine* const engine_;
   const std::shared_ptr<HintListener> listener_;
 };

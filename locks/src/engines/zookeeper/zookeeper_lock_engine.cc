@@ -51,15 +51,17 @@ class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
       : engine_(engine), listener_(std::move(listener)) {}
 
   ~NodeWatch() override {
-    {
-      const MutexLock lock(engine_->mutex_);
-      const auto found = engine_->listeners_.find(listener_->hold());
-      if (found != engine_->listeners_.end() && found->second == listener_) engine_->listeners_.erase(found);
-    }
+    Remove();
     listener_->Close();
   }
 
  private:
+  void Remove() {
+    const MutexLock lock(engine_->mutex_);
+    const auto found = engine_->listeners_.find(listener_->hold());
+    if (found != engine_->listeners_.end() && found->second == listener_) engine_->listeners_.erase(found);
+  }
+
   ZooKeeperLockEngine* const engine_;
   const std::shared_ptr<Listener> listener_;
 };
