@@ -17,6 +17,7 @@ import collections
 import concurrent.futures
 import json
 import os
+import pathlib
 import random
 import re
 import shlex
@@ -63,8 +64,9 @@ def targets():
         for entry in json.load(file):
             words = shlex.split(entry["command"])
             command = (*words[: words.index("-o")], "-fsyntax-only", "-Wno-error", "-Werror=thread-safety", entry["file"])
-            with open(entry["file"], encoding="utf-8") as unity:
-                own = {os.path.relpath(source, ROOT).split("/")[0] for source in re.findall(r'#include "(.*\.cc)"', unity.read())}
+            with open(entry["file"], encoding="utf-8") as file_or_unity:
+                sources = re.findall(r'#include "(.*\.cc)"', file_or_unity.read()) or [entry["file"]]
+            own = {os.path.relpath(source, ROOT).split("/")[0] for source in sources}
             if own & set(MODULES):
                 commands[command] = own
 
@@ -157,8 +159,9 @@ def unfollowed():
     """The code that clang does not follow, as unseen.txt lists it."""
     found = collections.Counter()
     for module in MODULES:
-        for file in subprocess.check_output(["git", "ls-files", module], cwd=ROOT, text=True).split():
-            if not file.endswith((".h", ".cc")) or file == MACROS:
+        for path in sorted(pathlib.Path(ROOT, module).rglob("*.[hc]*")):
+            file = os.path.relpath(path, ROOT)
+            if path.suffix not in (".h", ".cc") or file == MACROS:
                 continue
             for line in read(file).splitlines():
                 code, _, comment = line.partition("//")
