@@ -332,9 +332,15 @@ class FleetCore final : public InventoryCore {
   absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
-  void AnswerUnavailable(FleetStepCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { call.done(std::move(status)); }
-  void AnswerUnavailable(FleetEndCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { call.done(std::move(status)); }
-  void AnswerUnavailable(FleetGrantCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) { Answer(call, std::move(status)); }
+  void AnswerUnavailable(FleetStepCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
+    call.done(std::move(status));
+  }
+  void AnswerUnavailable(FleetEndCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
+    call.done(std::move(status));
+  }
+  void AnswerUnavailable(FleetGrantCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
+    Answer(call, std::move(status));
+  }
   template <typename Call>
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
     bool has_room = false;

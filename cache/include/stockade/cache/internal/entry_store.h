@@ -32,7 +32,7 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots);
   ~EntryStore() override;
 
-  // What lookups without a lock announce as their caller: see EntryIndex.
+  // Lookups without a lock announce this as their caller: see EntryIndex.
   const void* reader() const { return this; }
   int64_t size() const;
   int64_t weight() const;
