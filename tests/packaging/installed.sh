@@ -35,7 +35,7 @@ cmake --build "$work/build"
 
 # Only a program with a tier pays for what the cache does with one.
 nm -C "$work/build/consumer" >"$work/symbols"
-grep -q 'CacheCore::RunLoader' "$work/symbols" || fail "nm"
+grep -q 'SingleFlight::RunLoader' "$work/symbols" || fail "nm"
 ! grep -q 'TierSide::Ask' "$work/symbols" || fail "a program without a tier links it"
 if has redis; then
   nm -C "$work/build/redis_consumer" >"$work/symbols"
