@@ -4,7 +4,7 @@
 //            SlotOf::Read(), HeldValue's constructor (HazardRow::TryPin()), the end of HazardRow::Read, and HeldValue's
 //            destructor (HazardRow::Unpin()).
 // Remover    a thread that puts the key anew, renews its value (the same box is stored again), and removes it, and each
-//            time frees the box that has left: SlotOf::Write(), then CacheCore::FreeBoxes() and HandOver().
+//            time frees the box that has left: SlotOf::Write(), then EntryStore::FreeBoxes() and HandOver().
 //            A pinned box is handed over: HazardRow::Offer(), and Confirm() after a second fence.
 //
 // Invariants. A box is not freed while a reader that has found it uses it, or while a handle pins it; at the end all are
