@@ -32,7 +32,6 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   ~SingleFlight() override;
 
  protected:
-  friend struct AfterUnlock;
   friend class QueuedLoad;
   friend class TierSide;
 
