@@ -1,6 +1,7 @@
 #include "mysql/support/mariadb_server.h"
 
 #include <mysql.h>
+#include <mysqld_error.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -121,7 +122,7 @@ MariaDbServer::Answer MariaDbServer::Ask(const std::string& sql) const {
   mysql_options(connection.get(), MYSQL_OPT_READ_TIMEOUT, &kLimitS);
   if (mysql_real_connect(connection.get(), nullptr, "root", "", nullptr, 0, unix_socket().c_str(), 0) == nullptr ||
       mysql_real_query(connection.get(), sql.data(), sql.size()) != 0) {
-    return {.error = mysql_error(connection.get())};
+    return {.error = mysql_error(connection.get()), .error_code = mysql_errno(connection.get())};
   }
   Answer answer;
   const std::unique_ptr<MYSQL_RES, decltype(&mysql_free_result)> result(mysql_store_result(connection.get()),
@@ -146,6 +147,8 @@ std::optional<SqlRows> MariaDbServer::TryQuery(const std::string& sql) const {
 
 SqlRows MariaDbServer::Query(const std::string& sql) const {
   Answer answer = Ask(sql);
+  // The server ends one of the transactions that wait for each other, and nothing of it is done.
+  while (answer.error_code == ER_LOCK_DEADLOCK) answer = Ask(sql);
   if (!answer.error.empty()) Fatal(Concat(sql, ": ", answer.error));
   return std::move(answer.rows);
 }

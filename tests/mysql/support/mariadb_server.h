@@ -56,7 +56,7 @@ class MariaDbServer {
 
   // Asks it as root, by a connection of its own. None where that fails, or takes 20 seconds.
   std::optional<SqlRows> TryQuery(const std::string& sql) const;
-  // Aborts with the error where it fails.
+  // Aborts with the error where it fails. Tries again if it lost a deadlock with clients.
   SqlRows Query(const std::string& sql) const;
   // The only value of the answer.
   std::string Value(const std::string& sql) const;
@@ -78,6 +78,7 @@ class MariaDbServer {
   struct Answer {
     SqlRows rows = {};
     std::string error = {};
+    unsigned error_code = 0;
   };
   void Install() const;
   bool Start();
