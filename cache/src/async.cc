@@ -58,8 +58,12 @@ void CacheCore::AnswerAsync(const AsyncPtr& async) noexcept {
   const Flight::Result& result = flight->FinalResult();
   if (async->call.joined >= result.valid_for_joins_before) return StartAsync(async);
   if (result.stale) async->call.result = kRequestStale;
+  Reply(async, result.answer);
+}
+
+void CacheCore::Reply(const AsyncPtr& async, Answer answer) noexcept {
   CountRequest(async->call);
-  Deliver(async, result.answer);
+  Deliver(async, std::move(answer));
 }
 
 // Starts what a call needs to wait without a thread. ResourceExhausted: the threads cannot be started.
@@ -73,18 +77,10 @@ absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
 
 // Answers the call or makes it wait.
 void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
-  std::optional<Answer> answer;
-  try {
-    answer = ServeOrJoin(async->key.at(), async->call, nullptr,
-                         [&](Instant, AfterUnlock& after)
-                             STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
-  } catch (...) {
-    answer = ThrownError();
-    Abandon(async->call);
-  }
-  if (!answer.has_value()) return;
-  CountRequest(async->call);
-  Deliver(async, *std::move(answer));
+  std::optional<Answer> answer = ServeOrJoin(async->key.at(), async->call, nullptr,
+                                             [&](Instant, AfterUnlock& after)
+                                                 STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
+  if (answer.has_value()) Reply(async, *std::move(answer));
 }
 
 // Has the call wait for the flight that it has joined.
@@ -171,8 +167,7 @@ void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
     StopWaiting(*async);
     if (call.flight != nullptr) DropIfUnwanted(shard, *call.flight, after);
   }
-  CountRequest(call);
-  Deliver(async, *std::move(answer));
+  Reply(async, *std::move(answer));
 }
 
 // Of a call that stops to wait. Only one thread does it: that which makes it leave its list, or answers its flight.
@@ -202,8 +197,7 @@ void CacheCore::StartStrictAsync(const AsyncPtr& async) noexcept {
     answer = ThrownError();
   }
   if (!answer.has_value()) return ScheduleRead(async->key.shard);
-  CountRequest(async->call);
-  Deliver(async, *std::move(answer));
+  Reply(async, *std::move(answer));
 }
 
 // Nothing: the call is in `ready` of its shard.
@@ -247,8 +241,7 @@ void CacheCore::ScheduleRead(size_t shard) noexcept {
     Answer thrown = ThrownError();
     const AsyncPtr async = TakeReady(shard);
     if (async == nullptr) return;
-    CountRequest(async->call);
-    Deliver(async, std::move(thrown));
+    Reply(async, std::move(thrown));
   }
 }
 
@@ -272,12 +265,11 @@ void CacheCore::ReadNext(size_t shard) noexcept {
     bool holds = TakeReadLock(async->key.hash, Instant::InfinitePast(), reading);
     if (!holds && Park(async)) return;
     if (!holds) holds = TakeReadLock(async->key.hash, async->call.deadline, reading);
-    answer = holds ? Find(async->key.at(), async->call, nullptr) : DeadlineError();
+    answer = holds ? FindOrLoad(async->key.at(), async->call, nullptr) : DeadlineError();
   } catch (...) {
     answer = ThrownError();
   }
-  CountRequest(async->call);
-  Deliver(async, *std::move(answer));
+  Reply(async, *std::move(answer));
 }
 
 // Has the call wait for the end of an update. False: none of the key is under way, or the call has waited for one.

@@ -57,26 +57,21 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
   BeginAll(claimed.here, LoadQueue::kNone);
   if (!claimed.here.empty()) Run(claimed.here, has_.load_all, runner);
   for (Part& part : parts) {
-    if (!part.answer.has_value()) part.answer = Find(part.at, part.call, nullptr);
+    if (!part.answer.has_value()) part.answer = FindOrLoad(part.at, part.call, nullptr);
   }
 }
 
 // Answers a part, or adds it to a flight, which it claims if it has started it.
 void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
   CacheCall& call = part.call;
-  try {
-    part.answer = ServeOrJoin(part.at, call, nullptr, [&](Instant, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
-      EnqueueWaiter(call);
-      if (call.result == kRequestMiss) {
-        if (warm_up) Count(kRefreshWarmUp);
-        Claim(call, claimed, after);
-      }
-      return absl::OkStatus();
-    });
-  } catch (...) {
-    part.answer = ThrownError();
-    Abandon(call);
-  }
+  part.answer = ServeOrJoin(part.at, call, nullptr, [&](Instant, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
+    EnqueueWaiter(call);
+    if (call.result == kRequestMiss) {
+      if (warm_up) Count(kRefreshWarmUp);
+      Claim(call, claimed, after);
+    }
+    return absl::OkStatus();
+  });
 }
 
 // `call` has started its flight.

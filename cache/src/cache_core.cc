@@ -46,8 +46,7 @@ void CacheCore::Shutdown() {
     for (const std::shared_ptr<Waiter>& waiter : cancelled) {
       const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
       StopWatching(*async);
-      CountRequest(async->call);
-      Deliver(async, CancelledError());
+      Reply(async, CancelledError());
     }
   }
   gate_->AwaitEmpty();

@@ -37,26 +37,15 @@ void CacheCore::CountRequest(const CacheCall& call) {
   if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
-// Blocks if a load is needed.
 Answer CacheCore::Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept {
   CacheCall call = NewCall(options);
-  Answer answer = Find(at, call, make_loader);
+  Answer answer = FindOrLoad(at, call, make_loader);
   CountRequest(call);
   return answer;
 }
 
-// Blocks if a load is needed. Sets the result that the call counts as, but does not count it.
-Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept {
-  try {
-    return FindOrLoad(at, call, make_loader);
-  } catch (...) {
-    Answer thrown = ThrownError();
-    Abandon(call);
-    return thrown;
-  }
-}
-
-Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
+// Sets the result that the call counts as, but does not count it.
+Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept try {
   std::optional<ReadHold> reading;
   const auto enqueue = [&](Instant now, AfterUnlock&) STOCKADE_REQUIRES(kShardMutex) {
     EnqueueWaiter(call);
@@ -77,12 +66,14 @@ Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader*
     if (std::optional<Answer> answer = Wait(call)) return *std::move(answer);
     call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
   }
+} catch (...) {
+  return Abandon(call);
 }
 
 // The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none,
 // and wait for it. Returns nothing in the second case.
 std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
-                                             Enqueue enqueue) {
+                                             Enqueue enqueue) noexcept try {
   for (;;) {
     const Instant now = Now();
     AfterUnlock after(*this);
@@ -111,6 +102,8 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
+} catch (...) {
+  return Abandon(call);
 }
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.

@@ -77,7 +77,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
     if (!answer.has_value() && !flight->answered) answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered) {
       wait.End();
-      Leave(shard, call, after);
+      Leave(shard, *flight, *call.waiter, after);
       break;
     }
     const bool ready = flight->phase == Flight::Phase::kReady && now >= flight->not_before;
@@ -151,29 +151,29 @@ absl::Status SingleFlight::CheckNotItsOwn(const void* key) const {
   return absl::OkStatus();
 }
 
-void SingleFlight::Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept {
-  Flight& flight = *call.flight;
-  if (!call.waiter->waits()) return;
-  call.waiter->Leave();
-  if (flight.phase == Flight::Phase::kReady && flight.chosen_runner == call.waiter.get())
-    ChooseRunner(flight, flight.relayed);
+// Has no effect on a flight that is answered.
+void SingleFlight::Leave(Shard& shard, Flight& flight, Waiter& waiter, AfterUnlock& after) noexcept {
+  if (!waiter.waits()) return;
+  waiter.Leave();
+  if (flight.phase == Flight::Phase::kReady && flight.chosen_runner == &waiter) ChooseRunner(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
 }
 
-// Gives up the call's place with a flight after an exception. The mutex is not held.
-void SingleFlight::Abandon(CacheCall& call) noexcept {
-  if (call.flight == nullptr) return;
+// Called in a catch clause, without the mutex: gives up the call's place with a flight. Returns the exception as an
+// error.
+Answer SingleFlight::Abandon(CacheCall& call) noexcept {
+  Answer thrown = ThrownError();
+  if (call.flight == nullptr) return thrown;
   AfterUnlock after(*this);
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock(shard);
   if (call.waiter != nullptr && call.waiter->waits()) {
-    call.flight = flight;
-    Leave(shard, call, after);
-    call.flight.reset();
+    Leave(shard, *flight, *call.waiter, after);
   } else if (!flight->answered) {
     DropIfUnwanted(shard, *flight, after);
   }
+  return thrown;
 }
 
 bool SingleFlight::MayRunHere(const CacheCall& call) {

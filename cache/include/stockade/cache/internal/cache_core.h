@@ -25,7 +25,6 @@ namespace stockade::cache_internal {
 
 struct AsyncReply;
 class KeyLocks;
-class Waiter;
 
 // The calls of a LoadingCache, without its types and without the checks of its options. The public class documents
 // them; TypedCache answers hits and runs the user's functions.
@@ -113,12 +112,12 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // Lookups (lookup.cc).
   CacheCall NewCall(const CacheGetOptions& options) const;
   void CountRequest(const CacheCall& call);
-  Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) STOCKADE_EXCLUDES(kShardMutex);
+  Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
   // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
   using Enqueue = absl::FunctionRef<absl::Status(Instant now, AfterUnlock&)>;
-  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
-      STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
+                                    Enqueue enqueue) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
@@ -140,6 +139,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void StopWatching(AsyncCall& async);
   void WaitIn(std::list<std::shared_ptr<Waiter>>& list, const AsyncPtr& async) STOCKADE_REQUIRES(kShardMutex);
   void StopWaiting(AsyncCall& async) STOCKADE_REQUIRES(kShardMutex);
+  void Reply(const AsyncPtr& async, Answer answer) noexcept STOCKADE_EXCLUDES(kShardMutex);
   static void Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Those of a strict cache.

@@ -22,6 +22,7 @@ struct Flight;
 class QueuedLoad;
 struct Runner;
 class TierSide;
+class Waiter;
 enum class LoadQueue : uint8_t;
 
 // Single-flight: calls that need a key's value share one load of it. A *flight* is one load of one key (flight.h). This
@@ -62,8 +63,8 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   LoadQueue PreferredQueue(const CacheCall& call);
   bool MayRunHere(const CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   void ChooseQueue(CacheCall& call);
-  void Leave(Shard& shard, const CacheCall& call, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
-  void Abandon(CacheCall& call) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void Leave(Shard& shard, Flight& flight, Waiter& waiter, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
+  Answer Abandon(CacheCall& call) noexcept STOCKADE_EXCLUDES(kShardMutex);
   absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
   void AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
