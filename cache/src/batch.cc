@@ -16,8 +16,8 @@ namespace stockade::cache_internal {
 // The flights that a call for many keys has started, to be loaded by one batch. A thread that gets to them first may
 // run them.
 struct CacheCore::Claimed {
-  std::vector<FlightPtr> here;
-  std::vector<FlightPtr> elsewhere;
+  Flights here;
+  Flights elsewhere;
   LoadQueue queue = LoadQueue::kNone;  // For `elsewhere`.
 };
 
@@ -88,14 +88,14 @@ void CacheCore::Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& afte
   }
 }
 
-void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept {
-  std::erase_if(flights, [&](const FlightPtr& flight) {
+void CacheCore::QueueBatch(LoadQueue queue, Flights flights) noexcept {
+  flights.EraseIf([&](const FlightPtr& flight) {
     const ShardLock lock(shards_[flight->key.shard]);
     if (flight->phase != Flight::Phase::kReady || flight->In(queue)) return true;
     EnterQueue(*flight, queue, Now());
     return false;
   });
-  if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights)));
+  if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights), true));
 }
 
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "load_graph.h"
@@ -37,6 +38,17 @@ namespace stockade::cache_internal {
 class SingleFlight;
 struct Flight;
 using FlightPtr = std::shared_ptr<Flight>;
+
+// One needs no memory.
+class Flights : public absl::InlinedVector<FlightPtr, 1> {
+ public:
+  using InlinedVector::InlinedVector;
+
+  template <typename Predicate>
+  void EraseIf(const Predicate& is_erased) {
+    erase(std::remove_if(begin(), end(), is_erased), end());
+  }
+};
 
 // The queues of executors that a flight may be in: none, one or both.
 enum class LoadQueue : uint8_t { kNone = 0, kLoad = 1, kRefresh = 2 };

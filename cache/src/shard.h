@@ -212,52 +212,39 @@ struct Loaded {
 
 // A task of an executor that runs flights of its queue, as one batch or one by one. It may run after the cache is gone
 // or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
-// and its flights are answered with an error.
+// and its flights are answered with an error. A task for one flight needs no memory.
 class QueuedLoad {
  public:
-  // One flight needs no memory.
-  QueuedLoad(SingleFlight& core, LoadQueue queue, FlightPtr flight)
-      : core_(core), gate_(core.gate_), queue_(queue), flight_(std::move(flight)) {}
-  QueuedLoad(SingleFlight& core, LoadQueue queue, std::vector<FlightPtr> batch)
-      : core_(core), gate_(core.gate_), queue_(queue), batch_(std::move(batch)) {}
+  QueuedLoad(SingleFlight& core, LoadQueue queue, Flights flights, bool as_batch)
+      : core_(core), gate_(core.gate_), queue_(queue), as_batch_(as_batch), flights_(std::move(flights)) {}
   ~QueuedLoad() {
-    if (empty()) return;
-    CallGate::Call inside(*gate_, shard());
-    if (!inside.inside()) return;
-    flight_ != nullptr ? core_.Dropped(queue_, std::move(flight_)) : core_.Dropped(queue_, std::move(batch_));
+    if (flights_.empty()) return;
+    CallGate::Call inside(*gate_, flights_.front()->key.shard);
+    if (inside.inside()) core_.Dropped(queue_, std::move(flights_));
   }
   QueuedLoad(QueuedLoad&& other) noexcept
       : core_(other.core_),
         gate_(other.gate_),
         queue_(other.queue_),
-        flight_(std::exchange(other.flight_, nullptr)),
-        batch_(std::exchange(other.batch_, {})) {}
+        as_batch_(other.as_batch_),
+        flights_(std::exchange(other.flights_, {})) {}
   QueuedLoad& operator=(QueuedLoad&&) = delete;
 
   void operator()() {
-    if (empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
-    const size_t stripe = shard();
-    const FlightPtr flight = std::exchange(flight_, nullptr);
-    std::vector<FlightPtr> batch = std::exchange(batch_, {});
-    CallGate::Call inside(*gate_, stripe);
+    if (flights_.empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
+    Flights flights = std::exchange(flights_, {});
+    CallGate::Call inside(*gate_, flights.front()->key.shard);
     if (!inside.inside()) return;
-    if (flight != nullptr) {
-      if (core_.BeginQueued(*flight, queue_)) core_.Run({&flight, 1}, false, Runner());
-      return;
-    }
-    core_.BeginAll(batch, queue_);
-    if (!batch.empty()) core_.Run(batch, true, Runner());
+    core_.BeginAll(flights, queue_);
+    if (!flights.empty()) core_.Run(flights, as_batch_, Runner());
   }
 
  private:
-  bool empty() const { return flight_ == nullptr && batch_.empty(); }
-  size_t shard() const { return (flight_ != nullptr ? flight_ : batch_.front())->key.shard; }
-
   SingleFlight& core_;
   const std::shared_ptr<CallGate> gate_;
-  LoadQueue queue_;
-  FlightPtr flight_;              // Or null.
-  std::vector<FlightPtr> batch_;  // Without `flight_`.
+  const LoadQueue queue_;
+  const bool as_batch_;
+  Flights flights_;  // Empty once it has run.
 };
 
 // Logs the concatenation of `parts`. Without memory for that, the log counts it as a message that was left out.

@@ -86,7 +86,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
       lock.Unlock();
       answer = Run({&flight, 1}, false, {call.deadline, call.stop});
     } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
-      QueuedLoad load(*this, queue, flight);
+      QueuedLoad load(*this, queue, {flight}, false);
       EnterQueue(*flight, queue, now);
       lock.Unlock();
       Offer(queue, std::move(load));
@@ -368,35 +368,18 @@ void SingleFlight::Offer(LoadQueue queue, QueuedLoad load) noexcept {
 
 // The executor may hold a mutex of its own, and waiters of the flights may be called back on that executor. The timers'
 // thread therefore answers the flights.
-void SingleFlight::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
+void SingleFlight::Dropped(LoadQueue queue, Flights flights) noexcept {
   try {
     if (timers_->Start().ok()) {
-      timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, flight] {
+      timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, flights] {
         CallGate::Call inside(*gate, 0);
-        if (inside.inside()) Refused(queue, {&flight, 1});
+        if (inside.inside()) Refused(queue, flights);
       });
       return;
     }
   } catch (...) {  // Out of memory.
   }
-  Refused(queue, {&flight, 1});
-}
-
-void SingleFlight::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept {
-  std::shared_ptr<std::vector<FlightPtr>> dropped;
-  try {
-    dropped = std::make_shared<std::vector<FlightPtr>>();
-    dropped->swap(batch);
-    if (timers_->Start().ok()) {
-      timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, dropped] {
-        CallGate::Call inside(*gate, 0);
-        if (inside.inside()) Refused(queue, *dropped);
-      });
-      return;
-    }
-  } catch (...) {  // Out of memory.
-  }
-  Refused(queue, dropped != nullptr ? *dropped : batch);
+  Refused(queue, flights);
 }
 
 // Answers the flights that no thread has begun.
@@ -437,8 +420,8 @@ bool SingleFlight::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
 }
 
 // Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
-void SingleFlight::BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept {
-  std::erase_if(flights, [&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
+void SingleFlight::BeginAll(Flights& flights, LoadQueue queue) noexcept {
+  flights.EraseIf([&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
 }
 
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
@@ -678,7 +661,7 @@ void SingleFlight::Settle(AfterUnlock& after) noexcept {
   while (!after.queued.empty()) {
     FlightPtr flight = after.queued.Pop();
     const LoadQueue queue = flight->queued_for;
-    Offer(queue, QueuedLoad(*this, queue, std::move(flight)));
+    Offer(queue, QueuedLoad(*this, queue, {std::move(flight)}, false));
   }
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));

@@ -127,7 +127,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) STOCKADE_EXCLUDES(kShardMutex);
   void LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
-  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void QueueBatch(LoadQueue queue, Flights flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   // Calls without a thread (async.cc).
   absl::Status StartAsyncThreads(const CacheCall& call);

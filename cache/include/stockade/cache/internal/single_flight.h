@@ -19,6 +19,7 @@ namespace stockade::cache_internal {
 struct AsyncCall;
 struct CacheCall;
 struct Flight;
+class Flights;
 class QueuedLoad;
 struct Runner;
 class TierSide;
@@ -77,8 +78,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
                     AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
 
   void Offer(LoadQueue queue, QueuedLoad load) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  void Dropped(LoadQueue queue, FlightPtr flight) noexcept;
-  void Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept;
+  void Dropped(LoadQueue queue, Flights flights) noexcept;
   void Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
@@ -93,7 +93,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   void HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now) STOCKADE_REQUIRES(kShardMutex);
-  void BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void BeginAll(Flights& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void CheckNotInLoader() const;
 
   // With a tier or without.
