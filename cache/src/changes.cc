@@ -16,6 +16,9 @@
 #include "tier_side.h"
 
 namespace stockade::cache_internal {
+
+using locks_internal::ThreadRecord;
+
 namespace {
 
 // The number of slots that an invalidation looks at while it holds the mutex once.
@@ -111,7 +114,9 @@ void CacheCore::Invalidate(const KeyAt& at) noexcept {
 void CacheCore::InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept {
   try {
     if (tier_ == nullptr) return ClearKey(at, kAnyPosition, after);
-    const TierInvalidated done = tier_->Invalidate(at, [&] { ClearKey(at, kAnyPosition, after); });
+    std::string key;
+    const TierInvalidated done = tier_->InvalidateKey(
+        at, [&] { ClearKey(at, kAnyPosition, after); }, key, /*with_lease=*/false);
     if (done.accepted) ClearKey(at, done.position, after);
   } catch (...) {
     InvalidateUnknown();
@@ -153,7 +158,8 @@ void CacheCore::InvalidateTag(std::string_view tag) {
   if (!inside.inside()) return;
   try {
     if (tier_ == nullptr) return ClearTag(tag, kAnyPosition);
-    const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); });
+    const TierInvalidated done = tier_->Invalidate(
+        {TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); }, false);
     if (done.accepted) ClearTag(tag, done.position);
   } catch (...) {
     InvalidateUnknown();
@@ -201,7 +207,8 @@ void CacheCore::InvalidateAll() {
   if (!inside.inside()) return;
   if (tier_ == nullptr) return ClearAll(kAnyPosition);
   try {
-    const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); });
+    const TierInvalidated done = tier_->Invalidate(
+        {TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); }, false);
     if (done.accepted) ClearAll(done.position);
   } catch (...) {
     LogThrown("an invalidation of all entries may not reach other processes");
@@ -277,6 +284,7 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
     AfterUnlock after(*this);        // Declared before the lock, so that its work is done after the release.
     std::optional<UpdateMark> mark;  // Ends after the lock, too.
     if (options_.strict) mark.emplace(*this, at);
+    ThreadRecord::Reserve(1);
     const auto writing = key_locks_->TryLockFor(at.hash, timeout);
     if (!writing.has_value()) return DeadlineError();
     InvalidateWithin(at, after);
@@ -294,6 +302,7 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
 // Returns false if the deadline passed.
 bool CacheCore::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
   if (IsNested()) return true;
+  ThreadRecord::Reserve(1);
   if (deadline == Instant::InfiniteFuture()) {
     hold.guard = key_locks_->LockShared(hash);
   } else {
@@ -318,6 +327,7 @@ void CacheCore::TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuard
     Part* next = nullptr;
     for (Part& part : parts) {
       if (&part == awaited || part.answer.has_value()) continue;
+      ThreadRecord::Reserve(1);
       auto guard = key_locks_->TryLockShared(part.at.hash);
       if (guard.has_value()) {
         guards.push_back(*std::move(guard));

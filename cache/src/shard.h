@@ -258,32 +258,9 @@ void LogParts(LogSeverity severity, const Parts&... parts) noexcept {
 }
 
 // By hash, because the release of a lock must not run a Hash or Eq, which may throw. Keys with the same hash share a
-// lock. A call for which there is no memory throws std::bad_alloc and has no lock; without Reserve() it could end the
-// process.
-class KeyLocks {
- public:
-  using Guard = KeyedSharedMutex<uint64_t>::Guard;
-
-  std::optional<Guard> TryLockFor(uint64_t hash, absl::Duration wait) {
-    locks_internal::ThreadRecord::Reserve(1);
-    return locks_.TryLockFor(hash, wait);
-  }
-  Guard LockShared(uint64_t hash) {
-    locks_internal::ThreadRecord::Reserve(1);
-    return locks_.LockShared(hash);
-  }
-  std::optional<Guard> TryLockShared(uint64_t hash) {
-    locks_internal::ThreadRecord::Reserve(1);
-    return locks_.TryLockShared(hash);
-  }
-  std::optional<Guard> TryLockSharedFor(uint64_t hash, absl::Duration wait) {
-    locks_internal::ThreadRecord::Reserve(1);
-    return locks_.TryLockSharedFor(hash, wait);
-  }
-
- private:
-  KeyedSharedMutex<uint64_t> locks_;
-};
+// lock. Without memory, a call throws std::bad_alloc if ThreadRecord::Reserve(1) was called before; otherwise it could
+// end the process.
+class KeyLocks : public KeyedSharedMutex<uint64_t> {};
 
 // A read lock of strict mode, or none.
 struct CacheCore::ReadHold {

@@ -600,17 +600,16 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
   }
-  flights_.fetch_sub(1, std::memory_order_relaxed);
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
   return own;
 }
 
-// Ends a flight that runs; it is answered now or before the mutex is released. Its lease
-// goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
-// The caller counts it as ended when the mutex is released.
+// Ends a flight that runs; it is answered now or before the mutex is released. Its lease goes back to the tier, and a
+// flight that it has blocked becomes ready. Returns whether it was its key's current one.
 bool SingleFlight::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
+  flights_.fetch_sub(1, std::memory_order_relaxed);
   GiveBackLease(flight, after);
   if (unblocked != nullptr && !unblocked->answered) {
     if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);

@@ -233,32 +233,29 @@ bool TierSide::StoreCopy(const FlightPtr& flight, const TierRecord& record, Inst
 bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   const Instant now = core.Now();
   Shard& shard = core.shards_[flight->key.shard];
-  {
-    const ShardLock lock(shard);
-    const Slot* const entry = core.FindValue(flight->key.at());
-    if (flight->answered || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
-    if (now >= core.TimesOf(*entry).revalidate_until) return false;
-    const bool loads = !flight->lease.token.empty();
-    if (loads && (!shard.flights.IsCurrent(*flight) || !core.StartRefreshThreads().ok())) return false;
-    Answer value = core.ValueOf(*entry);
-    after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
-    flight->RunWithin(nullptr);
-    flight->result.stale = now >= entry->expires_at();
-    TierLease lease = std::exchange(flight->lease, {});
-    core.Finish(flight, now, after);
-    core.AnswerFlight(*flight, std::move(value), after);
-    if (loads) try {
-        const FlightPtr refresh = core.StartFlight(flight->key.at(), flight->loader, now, true);
-        refresh->tier_key = flight->tier_key;
-        refresh->lease = std::move(lease);
-        core.QueueUp(refresh, now, after);
-        core.Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
-      } catch (...) {  // Out of memory.
-        core.LogThrown("a refresh does not start");
-        after.released.emplace_back(flight, std::move(lease));
-      }
-  }
-  core.flights_.fetch_sub(1, std::memory_order_relaxed);
+  const ShardLock lock(shard);
+  const Slot* const entry = core.FindValue(flight->key.at());
+  if (flight->answered || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
+  if (now >= core.TimesOf(*entry).revalidate_until) return false;
+  const bool loads = !flight->lease.token.empty();
+  if (loads && (!shard.flights.IsCurrent(*flight) || !core.StartRefreshThreads().ok())) return false;
+  Answer value = core.ValueOf(*entry);
+  after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
+  flight->RunWithin(nullptr);
+  flight->result.stale = now >= entry->expires_at();
+  TierLease lease = std::exchange(flight->lease, {});
+  core.Finish(flight, now, after);
+  core.AnswerFlight(*flight, std::move(value), after);
+  if (loads) try {
+      const FlightPtr refresh = core.StartFlight(flight->key.at(), flight->loader, now, true);
+      refresh->tier_key = flight->tier_key;
+      refresh->lease = std::move(lease);
+      core.QueueUp(refresh, now, after);
+      core.Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
+    } catch (...) {  // Out of memory.
+      core.LogThrown("a refresh does not start");
+      after.released.emplace_back(flight, std::move(lease));
+    }
   return true;
 }
 
@@ -299,7 +296,6 @@ void TierSide::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& af
     core.AnswerFlight(*flight, absl::UnknownError(""), after);
   }
   core.Finish(flight, now, after);
-  core.flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Gives results of loaders to the tier, which says whether they are current: some, from the first one on. Returns their
@@ -397,27 +393,18 @@ void TierSide::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexce
   }
 }
 
-TierInvalidated TierSide::Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) {
-  std::string key;
-  return InvalidateAndAsk(at, key, locally, false);
-}
-
-TierInvalidated TierSide::Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) {
-  return InvalidateAndAsk(target, locally, false);
-}
-
 // Removes what this process has by `locally`, and tells the tier. In between, what this process asks the tier for is
 // not older than the invalidation.
-TierInvalidated TierSide::InvalidateAndAsk(const TierTarget& target, absl::FunctionRef<void()> locally,
-                                           bool with_lease) {
+TierInvalidated TierSide::Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease) {
   const uint64_t queued = cache->Queue(target);
   locally();
   return cache->Await(queued, with_lease);
 }
 
-TierInvalidated TierSide::InvalidateAndAsk(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
-                                           bool with_lease) {
-  if (core.EncodeKey(at.key, &key).ok()) return InvalidateAndAsk({TierTarget::Kind::kKey, key}, locally, with_lease);
+// The same for a key, which it encodes into `key`.
+TierInvalidated TierSide::InvalidateKey(const KeyAt& at, absl::FunctionRef<void()> locally, std::string& key,
+                                        bool with_lease) {
+  if (core.EncodeKey(at.key, &key).ok()) return Invalidate({TierTarget::Kind::kKey, key}, locally, with_lease);
   locally();  // It is not shared.
   return {};
 }
@@ -435,8 +422,8 @@ void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry
   };
   const bool stores = entry.ttl.value_or(core.options_.ttl) > absl::ZeroDuration();
   std::string key;
-  const TierInvalidated done = InvalidateAndAsk(
-      at, key,
+  const TierInvalidated done = InvalidateKey(
+      at,
       [&] {
         Shard& shard = core.shards_[at.shard];
         const ShardLock lock(shard);
@@ -446,7 +433,7 @@ void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry
           core.Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
         }
       },
-      stores);
+      key, stores);
   if (done.accepted) core.ClearKey(at, done.position, after);
   if (done.lease.token.empty()) return;
   Shard& shard = core.shards_[at.shard];

@@ -42,8 +42,9 @@ class TierSide : public TierListener {
   virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) STOCKADE_EXCLUDES(kShardMutex);
-  virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally);
-  virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally);
+  virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
+  virtual TierInvalidated InvalidateKey(const KeyAt& at, absl::FunctionRef<void()> locally, std::string& key,
+                                        bool with_lease);
   virtual absl::Status AwaitInvalidations(absl::Duration timeout);
   virtual void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex);
@@ -81,9 +82,6 @@ class TierSide : public TierListener {
   void LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
   TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
-  TierInvalidated InvalidateAndAsk(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
-                                   bool with_lease);
-  TierInvalidated InvalidateAndAsk(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
   void NotifyLater(absl::FunctionRef<void()> body);
 };
 
