@@ -94,7 +94,7 @@ absl::Status CacheCore::EnqueueAsync(const AsyncPtr& async, AfterUnlock& after) 
       WaitIn(flight->waiters, async);
       if (flight->phase == Flight::Phase::kReady) {
         const Instant now = Now();
-        now < flight->not_before ? tier_->QueueUpLater(flight) : QueueUp(flight, now, after);
+        flight->IsReady(now) ? QueueUp(flight, now, after) : tier_->QueueUpLater(flight);
       }
       return absl::OkStatus();
     }

@@ -128,7 +128,7 @@ void CacheCore::ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) {
   Shard& shard = shards_[at.shard];
   const ShardLock lock(shard);
   Slot* const entry = FindEntry(at);
-  if (const FlightPtr flight = Current(at); flight != nullptr && flight->lease.position < before) {
+  if (const FlightPtr flight = Current(at); flight != nullptr && flight->LeasePosition() < before) {
     DropOldLease(flight, before, after);
     shard.flights.DetachRunning(*flight);
   }
@@ -138,7 +138,7 @@ void CacheCore::ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) {
 // A flight that has not begun stays, because it will load current data. But the tier would refuse that for an old
 // lease.
 void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, AfterUnlock& after) {
-  if (!flight->started() && flight->lease.position < before) GiveBackLease(flight, after);
+  if (!flight->started() && flight->LeasePosition() < before) GiveBackLease(flight, after);
 }
 
 // Needs no memory, because what has thrown may be std::bad_alloc. Without memory a tier may not get the invalidation;
@@ -179,7 +179,7 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           Slot* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
-          return flight->lease.position < before &&
+          return flight->LeasePosition() < before &&
                  (!TryFindEntry(flight->key.at(), entry) || (entry != nullptr && entry->HasTag(tag)));
         });
         shard.flights.NoteInvalidation(tag, before);
@@ -227,7 +227,7 @@ void CacheCore::ClearAll(uint64_t before) noexcept {
       if (next == 1) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           DropOldLease(flight, before, after);
-          return flight->lease.position < before;
+          return flight->LeasePosition() < before;
         });
         end = shard.entries.end();
       }

@@ -174,6 +174,24 @@ struct AsyncCall final : AsyncReply, Waiter {
 };
 using AsyncPtr = std::shared_ptr<AsyncCall>;
 
+// The part of a flight that only a cache with a tier needs.
+struct TierState {
+  // That of a flight that has not begun is kept for its next run.
+  TierLease lease STOCKADE_GUARDED_BY(kShardMutex);
+  // kReady: another process loads the key. Ask again then.
+  Instant not_before STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
+  // kRunning: the other load has ended since the run began.
+  bool lease_ended STOCKADE_GUARDED_BY(kShardMutex) = false;
+  // The time for which QueueUpLater() has scheduled a timer.
+  Instant queued_up_at STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
+  // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
+  bool checks STOCKADE_GUARDED_BY(kShardMutex) = false;
+  // Used by the thread that runs the loader, or before it begins.
+  std::optional<std::string> key;  // Encoded. Set before the first lease, and constant from then on.
+  bool loads_alone = false;        // The tier was away: the next run does not ask again.
+  uint64_t known_version = 0;      // Of the entry that it refreshes.
+};
+
 // One load of one key.
 //
 // Invariants: the thread that changes the phase from kReady to kRunning runs the loader. The phase changes back only if
@@ -189,14 +207,28 @@ struct Flight final : FlightNode {
     kFinished,
   };
 
-  Flight(const SingleFlight* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background)
-      : FlightNode(cache), cache_name(n), key(std::move(k)), loader(std::move(l)), in_background(background) {}
+  Flight(const SingleFlight* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background, bool has_tier)
+      : FlightNode(cache),
+        cache_name(n),
+        key(std::move(k)),
+        loader(std::move(l)),
+        in_background(background),
+        tier(has_tier ? std::make_unique<TierState>() : nullptr) {}
 
   bool IsFor(const void* other) const override { return key.holder->Is(other); }
 
   std::string Text() const override { return Concat("'", cache_name, "' key ", key.holder->Text()); }
 
   bool started() const STOCKADE_REQUIRES(kShardMutex) { return phase == Phase::kRunning || phase == Phase::kFinished; }
+  // Whether a thread may begin it. Otherwise not before NotBefore(), if at all.
+  bool IsReady(Instant now) const STOCKADE_REQUIRES(kShardMutex) {
+    return phase == Phase::kReady && now >= NotBefore();
+  }
+  Instant NotBefore() const STOCKADE_REQUIRES(kShardMutex) {
+    return tier != nullptr ? tier->not_before : Instant::InfinitePast();
+  }
+  // Of its lease, which it may have used up.
+  uint64_t LeasePosition() const STOCKADE_REQUIRES(kShardMutex) { return tier != nullptr ? tier->lease.position : 0; }
   bool queued() const STOCKADE_REQUIRES(kShardMutex) { return queues != 0; }
   bool In(LoadQueue queue) const STOCKADE_REQUIRES(kShardMutex) { return (queues & static_cast<uint8_t>(queue)) != 0; }
   void Enter(LoadQueue queue) STOCKADE_REQUIRES(kShardMutex) { queues |= static_cast<uint8_t>(queue); }
@@ -213,13 +245,14 @@ struct Flight final : FlightNode {
     phase = Phase::kRunning;
     times.begun = now;
     times.hard_deadline = hard;
-    if (lease.token.empty()) lease.position = 0;
     previous = std::move(was);
     previous_tags = std::move(was_tags);
     invalidated_tags.clear();
     chosen_runner = nullptr;
     relayed = false;
-    lease_ended = false;
+    if (tier == nullptr) return;
+    if (tier->lease.token.empty()) tier->lease.position = 0;
+    tier->lease_ended = false;
   }
 
   // Records that a tag was invalidated while the loader ran.
@@ -279,20 +312,7 @@ struct Flight final : FlightNode {
   Pinned previous;  // The value of the key when the run began.
   std::vector<std::string> previous_tags;
 
-  // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
-  TierLease lease STOCKADE_GUARDED_BY(kShardMutex);
-  // kReady: another process loads the key. Ask again then.
-  Instant not_before STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
-  // kRunning: the other load has ended since the run began.
-  bool lease_ended STOCKADE_GUARDED_BY(kShardMutex) = false;
-  // The time for which QueueUpLater() has scheduled a timer.
-  Instant queued_up_at STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
-  // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
-  bool checks STOCKADE_GUARDED_BY(kShardMutex) = false;
-  // Used by the thread that runs the loader, or before it begins.
-  std::optional<std::string> tier_key;  // Encoded. Set before the first lease, and constant from then on.
-  bool loads_alone = false;             // The tier was away: the next run does not ask again.
-  uint64_t known_version = 0;           // Of the entry that it refreshes.
+  const std::unique_ptr<TierState> tier;  // Null: the cache has none.
 
   bool answered STOCKADE_GUARDED_BY(kShardMutex) = false;
   struct Result {
@@ -355,9 +375,8 @@ class FlightTable {
     return found != flights_.end() && found->second.current.get() == &flight;
   }
 
-  // Creates the key's current flight; there must be none. If it throws, nothing has changed.
-  FlightPtr Start(const SingleFlight* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
-                  bool in_background) STOCKADE_REQUIRES(kShardMutex);
+  // The flight becomes its key's current one; there must be none. If it throws, nothing has changed.
+  void Start(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex);
 
   // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
   // will load current data.
@@ -379,7 +398,7 @@ class FlightTable {
   void NoteInvalidation(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       Flight* const current = of_key.current.get();
-      if (current != nullptr && current->phase == Phase::kRunning && current->lease.position < before) {
+      if (current != nullptr && current->phase == Phase::kRunning && current->LeasePosition() < before) {
         current->NoteInvalidation(tag);
       }
     }

@@ -191,7 +191,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
       if (!checks && !TimesOf(*entry).MayBeDue(now)) return;
     }
     const FlightPtr flight = StartFlight(at, std::move(loader), now, true);
-    flight->checks = checks;
+    if (flight->tier != nullptr) flight->tier->checks = checks;
     if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
     Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));
   } catch (...) {

@@ -80,7 +80,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
       Leave(shard, *flight, *call.waiter, after);
       break;
     }
-    const bool ready = flight->phase == Flight::Phase::kReady && now >= flight->not_before;
+    const bool ready = flight->IsReady(now);
     if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
       Begin(*flight, now);
       lock.Unlock();
@@ -98,7 +98,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
       if (!std::exchange(waits, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
       call.waited = call.waiter->parked = true;
       Instant until = std::min({call.deadline, call.soft_deadline, flight->times.hard_deadline});
-      if (now < flight->not_before && MayRunHere(call)) until = std::min(until, flight->not_before);
+      if (now < flight->NotBefore() && MayRunHere(call)) until = std::min(until, flight->NotBefore());
       lock.Unlock();
       if (call.waiter->Wait(until)) break;
     }
@@ -201,9 +201,7 @@ void SingleFlight::ChooseQueue(CacheCall& call) {
   if (call.must_run_here) call.queue = LoadQueue::kNone;
 }
 
-FlightPtr FlightTable::Start(const SingleFlight* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader,
-                             bool in_background) {
-  auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader), in_background);
+void FlightTable::Start(const FlightPtr& flight) {
   const KeyAt at = flight->key.at();
   auto record = Find(flights_, at.hash, at.key);
   if (record == flights_.end()) {
@@ -217,11 +215,15 @@ FlightPtr FlightTable::Start(const SingleFlight* cache, const std::string& cache
     flight->phase = Phase::kBlocked;
     flight->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
   }
-  return flight;
+}
+
+FlightPtr SingleFlight::NewFlight(const KeyAt& at, LoaderPtr loader, bool in_background) const {
+  return std::make_shared<Flight>(this, options_.name, Keep(at), std::move(loader), in_background, tier_ != nullptr);
 }
 
 FlightPtr SingleFlight::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background) {
-  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, Keep(at), std::move(loader), in_background);
+  FlightPtr flight = NewFlight(at, std::move(loader), in_background);
+  shards_[at.shard].flights.Start(flight);
   flight->times.hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
@@ -233,8 +235,9 @@ void SingleFlight::Begin(Flight& flight, Instant now) {
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
   flight.Begin(now, HardDeadline(flight, now), has_value ? ValueOf(*entry) : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
-  const bool refreshes = entry != nullptr && !flight.checks && MayServe(*entry, now);
-  flight.known_version = refreshes ? entry->stamp().version : 0;
+  if (flight.tier == nullptr) return;
+  const bool refreshes = entry != nullptr && !flight.tier->checks && MayServe(*entry, now);
+  flight.tier->known_version = refreshes ? entry->stamp().version : 0;
 }
 
 // Called for a flight that became ready while its waiters are parked, or about to look at it. Wakes the parked waiter
@@ -692,7 +695,7 @@ bool SingleFlight::MayServe(const Slot& entry, Instant now) const {
 
 // Leaves it to `after` to give the flight's lease back, if it has one.
 void SingleFlight::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) {
-  if (!flight->lease.token.empty()) tier_->GiveBackLease(flight, after);
+  if (flight->tier != nullptr && !flight->tier->lease.token.empty()) tier_->GiveBackLease(flight, after);
 }
 
 // Whether the result of a flight that runs is not older than the tier promises.

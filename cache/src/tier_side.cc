@@ -83,15 +83,15 @@ size_t TierSide::AskPiece(std::span<const FlightPtr> flights, bool nested, std::
     const Instant sent = core.Now();
     for (size_t bytes = 0; taken < most && bytes < kQuestionBytesAtOnce; ++taken) {
       const FlightPtr& flight = flights[taken];
-      if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
+      if (HoldsLease(*flight) || std::exchange(flight->tier->loads_alone, false) ||
           (nested && sent >= flight->RunnersTimes().busy_since + kNestedWait) || !TryEncodeKey(*flight)) {
         missing.push_back(flight);
         continue;
       }
       asking.push_back(flight);
       questions.push_back(
-          {.key = *flight->tier_key, .known_version = flight->in_background ? flight->known_version : 0});
-      bytes += flight->tier_key->size();
+          {.key = *flight->tier->key, .known_version = flight->in_background ? flight->tier->known_version : 0});
+      bytes += flight->tier->key->size();
     }
     if (questions.empty()) return taken;
     std::vector<TierAnswer> answers = cache->Ask(questions);  // What follows does not throw.
@@ -117,7 +117,7 @@ void TierSide::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& aft
   }
   flight->RunWithin(nullptr);
   if (asked) {
-    flight->loads_alone = flight->lease.token.empty();
+    flight->tier->loads_alone = flight->tier->lease.token.empty();
     flight->times.busy_since = Instant::InfiniteFuture();
   }
   core.HandOn(flight, core.Now(), after);
@@ -125,12 +125,12 @@ void TierSide::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& aft
 
 // False: the codec has no bytes for the key, or throws.
 bool TierSide::TryEncodeKey(Flight& flight) const {
-  if (flight.tier_key.has_value()) return true;
+  if (flight.tier->key.has_value()) return true;
   return GuardCallback<absl::Status>(codec_label,
                                      [&] {
                                        std::string key;
                                        absl::Status encoded = core.EncodeKey(flight.key.holder->key(), &key);
-                                       if (encoded.ok()) flight.tier_key = std::move(key);
+                                       if (encoded.ok()) flight.tier->key = std::move(key);
                                        return encoded;
                                      })
       .ok();
@@ -143,7 +143,7 @@ bool TierSide::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant se
     case TierAnswer::Kind::kHit: {
       if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
       // It cannot be decoded: this is a refresh of just that value.
-      const TierAsk again{.key = *flight->tier_key, .known_version = answer.record->version, .undecodable = true};
+      const TierAsk again{.key = *flight->tier->key, .known_version = answer.record->version, .undecodable = true};
       TierAnswer second = std::move(cache->Ask({&again, 1}).front());
       if (second.kind == TierAnswer::Kind::kHit)
         second = {.kind = TierAnswer::Kind::kAway};  // Another one of its kind.
@@ -154,7 +154,7 @@ bool TierSide::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant se
       Shard& shard = core.shards_[flight->key.shard];
       {
         const ShardLock lock(shard);
-        flight->lease = std::move(answer.lease);
+        flight->tier->lease = std::move(answer.lease);
         EndBusy(*flight);
       }
       return !answer.record.has_value() || !StoreCopy(flight, *answer.record, sent, false, after) ||
@@ -237,19 +237,19 @@ bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   const Slot* const entry = core.FindValue(flight->key.at());
   if (flight->answered || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
   if (now >= core.TimesOf(*entry).revalidate_until) return false;
-  const bool loads = !flight->lease.token.empty();
+  const bool loads = !flight->tier->lease.token.empty();
   if (loads && (!shard.flights.IsCurrent(*flight) || !core.StartRefreshThreads().ok())) return false;
   Answer value = core.ValueOf(*entry);
   after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
   flight->RunWithin(nullptr);
   flight->result.stale = now >= entry->expires_at();
-  TierLease lease = std::exchange(flight->lease, {});
+  TierLease lease = std::exchange(flight->tier->lease, {});
   core.Finish(flight, now, after);
   core.AnswerFlight(*flight, std::move(value), after);
   if (loads) try {
       const FlightPtr refresh = core.StartFlight(flight->key.at(), flight->loader, now, true);
-      refresh->tier_key = flight->tier_key;
-      refresh->lease = std::move(lease);
+      refresh->tier->key = flight->tier->key;
+      refresh->tier->lease = std::move(lease);
       core.QueueUp(refresh, now, after);
       core.Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
     } catch (...) {  // Out of memory.
@@ -273,7 +273,7 @@ void TierSide::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlo
   const bool wanted = !flight->answered && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
   // If the other load ended after the question was answered, this process is not told again.
-  flight->not_before = std::exchange(flight->lease_ended, false) ? now : now + delay;
+  flight->tier->not_before = std::exchange(flight->tier->lease_ended, false) ? now : now + delay;
   if (flight->NeedsExecutor()) QueueUpLater(flight);
   flight->RunWithin(nullptr);
   flight->times.busy_since = std::min(flight->times.busy_since, now);
@@ -332,7 +332,7 @@ size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> load
       result.times = absent ? core.freshness_.OfAbsence(now, result.entry.ttl)
                             : core.freshness_.OfValue(now, result.entry.ttl, result.took);
       const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();
-      fills.push_back({.key = *flight->tier_key,
+      fills.push_back({.key = *flight->tier->key,
                        .lease = std::move(lease),
                        .absent = absent,
                        .bytes = value,
@@ -364,20 +364,20 @@ size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> load
 
 bool TierSide::HoldsLease(const Flight& flight) {
   const ShardLock lock(core.shards_[flight.key.shard]);
-  return !flight.lease.token.empty();
+  return !flight.tier->lease.token.empty();
 }
 
 // The lease ends with the fill. Its position stays known, for invalidations that come before the result is published.
 TierLease TierSide::TakeLease(Flight& flight) {
   const ShardLock lock(core.shards_[flight.key.shard]);
-  return {std::exchange(flight.lease.token, {}), flight.lease.position};
+  return {std::exchange(flight.tier->lease.token, {}), flight.tier->lease.position};
 }
 
 // Gives leases back that led to no value.
 void TierSide::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
   for (const auto& [flight, lease] : leases) {
     try {
-      cache->Fail(*flight->tier_key, lease);
+      cache->Fail(*flight->tier->key, lease);
     } catch (...) {
       core.LogThrown("a lease lapses");
     }
@@ -385,7 +385,7 @@ void TierSide::Release(const std::vector<std::pair<FlightPtr, TierLease>>& lease
 }
 
 void TierSide::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept {
-  TierLease lease = std::exchange(flight->lease, {});
+  TierLease lease = std::exchange(flight->tier->lease, {});
   try {
     after.released.emplace_back(flight, std::move(lease));
   } catch (const std::bad_alloc&) {
@@ -437,12 +437,11 @@ void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry
   if (done.accepted) core.ClearKey(at, done.position, after);
   if (done.lease.token.empty()) return;
   Shard& shard = core.shards_[at.shard];
-  const FlightPtr flight =
-      std::make_shared<Flight>(&core, core.options_.name, core.Keep(at), nullptr, false);  // In no table.
-  flight->tier_key = std::move(key);
+  const FlightPtr flight = core.NewFlight(at, nullptr, false);
+  flight->tier->key = std::move(key);
   {
     const ShardLock lock(shard);
-    flight->lease = done.lease;
+    flight->tier->lease = done.lease;
   }
   Loaded put{.answer = box, .entry = entry};
   Fill({&flight, 1}, {&put, 1});
@@ -499,12 +498,12 @@ void TierSide::AskAgainNow(const KeyAt& at) {
   const FlightPtr flight = core.Current(at);
   if (flight == nullptr || flight->answered) return;
   if (flight->phase == Flight::Phase::kRunning) {
-    flight->lease_ended = true;
+    flight->tier->lease_ended = true;
     return;
   }
   const Instant now = core.Now();
-  if (flight->phase != Flight::Phase::kReady || flight->not_before <= now) return;
-  flight->not_before = now;
+  if (flight->phase != Flight::Phase::kReady || flight->tier->not_before <= now) return;
+  flight->tier->not_before = now;
   if (flight->NeedsExecutor()) core.QueueUp(flight, now, after);
   SingleFlight::ChooseRunner(*flight, true);
 }
@@ -518,8 +517,8 @@ void TierSide::NotifyLater(absl::FunctionRef<void()> body) {
 
 // Has an executor run a flight when it is time to ask again.
 void TierSide::QueueUpLater(const FlightPtr& flight) {
-  if (flight->queued_up_at == flight->not_before) return;
-  core.timers_->Schedule(flight->not_before, [this, gate = core.gate_, weak = std::weak_ptr(flight)] {
+  if (flight->tier->queued_up_at == flight->tier->not_before) return;
+  core.timers_->Schedule(flight->tier->not_before, [this, gate = core.gate_, weak = std::weak_ptr(flight)] {
     const FlightPtr postponed = weak.lock();
     if (postponed == nullptr) return;
     CallGate::Call inside(*gate, postponed->key.shard);
@@ -527,10 +526,9 @@ void TierSide::QueueUpLater(const FlightPtr& flight) {
     AfterUnlock after(core);
     const ShardLock lock(core.shards_[postponed->key.shard]);
     const Instant now = core.Now();
-    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
-    if (ready && !postponed->answered) core.QueueUp(postponed, now, after);
+    if (postponed->IsReady(now) && !postponed->answered) core.QueueUp(postponed, now, after);
   });
-  flight->queued_up_at = flight->not_before;
+  flight->tier->queued_up_at = flight->tier->not_before;
 }
 
 absl::Status TierSide::AwaitInvalidations(absl::Duration timeout) {

@@ -49,6 +49,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   static void Wake(AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
 
   absl::Status Join(const KeyAt& at, CacheCall& call, Instant now) STOCKADE_REQUIRES(kShardMutex);
+  FlightPtr NewFlight(const KeyAt& at, LoaderPtr loader, bool in_background) const;
   FlightPtr StartFlight(const KeyAt& at, LoaderPtr loader, Instant now, bool in_background = false)
       STOCKADE_REQUIRES(kShardMutex);
   void Begin(Flight& flight, Instant now) STOCKADE_REQUIRES(kShardMutex);
