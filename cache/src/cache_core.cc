@@ -38,7 +38,7 @@ void CacheCore::Shutdown() {
       const ShardLock lock(shard);
       shard.closed = true;
       shard.flights.ForEach([&](Flight& flight) STOCKADE_REQUIRES(kShardMutex) {
-        if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
+        if (!flight.answered()) AnswerFlight(flight, CancelledError(), after);
       });
       for (auto& [hash, updates] : shard.updates) Waiter::MoveAll(updates.parked, cancelled, false);
       Waiter::MoveAll(shard.ready, cancelled, false);

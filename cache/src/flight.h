@@ -195,7 +195,7 @@ struct TierState {
 // One load of one key.
 //
 // Invariants: the thread that changes the phase from kReady to kRunning runs the loader. The phase changes back only if
-// that thread's caller gave up and others wait. `answer` is final when `answered` is true. That may be before the
+// that thread's caller gave up and others wait. `result` is final when the flight is answered(). That may be before the
 // loader has ended (a Put, a time-out, the destruction of the cache), and is the case at the latest then. A call that
 // has joined stays in `waiters` until it has its answer or leaves. What no mutex guards is constant or belongs to the
 // thread that runs the loader.
@@ -204,7 +204,8 @@ struct Flight final : FlightNode {
     kBlocked,  // Two older loads of the key still run.
     kReady,    // A waiting call or a thread of an executor may run it.
     kRunning,
-    kFinished,
+    kAnswered,  // Still runs.
+    kFinished,  // Has run and is answered, or will never run.
   };
 
   Flight(const SingleFlight* cache, const std::string& n, KeptKey k, LoaderPtr l, bool background, bool has_tier)
@@ -219,7 +220,10 @@ struct Flight final : FlightNode {
 
   std::string Text() const override { return Concat("'", cache_name, "' key ", key.holder->Text()); }
 
-  bool started() const STOCKADE_REQUIRES(kShardMutex) { return phase == Phase::kRunning || phase == Phase::kFinished; }
+  bool started() const STOCKADE_REQUIRES(kShardMutex) { return phase >= Phase::kRunning; }
+  bool running() const STOCKADE_REQUIRES(kShardMutex) { return started() && phase != Phase::kFinished; }
+  // Also true if no call waits for it any more, and never will.
+  bool answered() const STOCKADE_REQUIRES(kShardMutex) { return phase >= Phase::kAnswered; }
   // Whether a thread may begin it. Otherwise not before NotBefore(), if at all.
   bool IsReady(Instant now) const STOCKADE_REQUIRES(kShardMutex) {
     return phase == Phase::kReady && now >= NotBefore();
@@ -238,6 +242,13 @@ struct Flight final : FlightNode {
   // Whether it runs even if no thread waits for it. O(waiters).
   bool NeedsExecutor() const STOCKADE_REQUIRES(kShardMutex) {
     return in_background || std::any_of(waiters.begin(), waiters.end(), [](const auto& w) { return w->is_callback; });
+  }
+
+  // Called once. The loader may go on.
+  void SetAnswer(Answer answer) STOCKADE_REQUIRES(kShardMutex) {
+    if (phase == Phase::kBlocked) Unblock();
+    phase = phase == Phase::kRunning ? Phase::kAnswered : Phase::kFinished;
+    result.answer = std::move(answer);
   }
 
   // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
@@ -314,7 +325,6 @@ struct Flight final : FlightNode {
 
   const std::unique_ptr<TierState> tier;  // Null: the cache has none.
 
-  bool answered STOCKADE_GUARDED_BY(kShardMutex) = false;
   struct Result {
     Answer answer = absl::UnknownError("");
     bool stale = false;  // The answer is an expired value that replaces an error.
@@ -322,7 +332,7 @@ struct Flight final : FlightNode {
         kNeverInvalidated;  // The answer is valid for calls that joined at a smaller `tag_invalidations`.
   };
   Result result STOCKADE_GUARDED_BY(kShardMutex);
-  // For a thread that knows that `answered` is true, which need not hold the mutex.
+  // For a thread that knows that the flight is answered, which need not hold the mutex.
   const Result& FinalResult() const STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return result; }
 };
 
@@ -398,7 +408,7 @@ class FlightTable {
   void NoteInvalidation(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       Flight* const current = of_key.current.get();
-      if (current != nullptr && current->phase == Phase::kRunning && current->LeasePosition() < before) {
+      if (current != nullptr && current->running() && current->LeasePosition() < before) {
         current->NoteInvalidation(tag);
       }
     }
@@ -450,7 +460,7 @@ class FlightTable {
 
  private:
   static void DetachRunning(OfKey& of_key) STOCKADE_REQUIRES(kShardMutex) {
-    if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;
+    if (of_key.current == nullptr || !of_key.current->running()) return;
     of_key.detached.push_back(std::move(of_key.current));
     of_key.current.reset();
   }

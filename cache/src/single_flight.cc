@@ -74,8 +74,8 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
     ShardLock lock(shard);
     call.waiter->parked = false;
     const Instant now = Now();
-    if (!answer.has_value() && !flight->answered) answer = GiveUp(call, now, after);
-    if (answer.has_value() || flight->answered) {
+    if (!answer.has_value() && !flight->answered()) answer = GiveUp(call, now, after);
+    if (answer.has_value() || flight->answered()) {
       wait.End();
       Leave(shard, *flight, *call.waiter, after);
       break;
@@ -151,10 +151,8 @@ absl::Status SingleFlight::CheckNotItsOwn(const void* key) const {
   return absl::OkStatus();
 }
 
-// Has no effect on a flight that is answered.
 void SingleFlight::Leave(Shard& shard, Flight& flight, Waiter& waiter, AfterUnlock& after) noexcept {
-  if (!waiter.waits()) return;
-  waiter.Leave();
+  if (waiter.waits()) waiter.Leave();
   if (flight.phase == Flight::Phase::kReady && flight.chosen_runner == &waiter) ChooseRunner(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
 }
@@ -168,9 +166,9 @@ Answer SingleFlight::Abandon(CacheCall& call) noexcept {
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock(shard);
-  if (call.waiter != nullptr && call.waiter->waits()) {
+  if (call.waiter != nullptr) {
     Leave(shard, *flight, *call.waiter, after);
-  } else if (!flight->answered) {
+  } else {
     DropIfUnwanted(shard, *flight, after);
   }
   return thrown;
@@ -271,14 +269,13 @@ void SingleFlight::Drop(Shard& shard, Flight& flight, AfterUnlock& after) noexce
 
 // Called once per flight.
 void SingleFlight::AnswerFlight(Flight& flight, Answer answer, AfterUnlock& after) noexcept {
-  flight.result.answer = std::move(answer);
-  flight.answered = true;
+  flight.SetAnswer(std::move(answer));
   Waiter::MoveAll(flight.waiters, after.answered, false);
 }
 
 // The flight, which has its answer, stops being the current one.
 void SingleFlight::RemoveCurrent(Shard& shard, Flight& flight, AfterUnlock& after) noexcept {
-  if (flight.started()) {
+  if (flight.running()) {
     shard.flights.DetachRunning(flight);
   } else {
     Drop(shard, flight, after);
@@ -294,7 +291,7 @@ Instant SingleFlight::HardDeadline(const Flight& flight, Instant now) const {
 // Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
 // deadline.
 bool SingleFlight::IsHung(Flight& flight, Instant now) const {
-  if (flight.answered || now < flight.times.hard_deadline) return false;
+  if (flight.answered() || now < flight.times.hard_deadline) return false;
   if (flight.phase != Flight::Phase::kReady || flight.queued() || flight.times.IsBusy()) return true;
   flight.times.hard_deadline = HardDeadline(flight, now);
   return false;
@@ -394,7 +391,7 @@ void SingleFlight::Refused(LoadQueue queue, std::span<const FlightPtr> flights) 
     AfterUnlock after(*this);
     const ShardLock lock(shards_[flight->key.shard]);
     flight->Leave(queue);
-    if (flight->started() || flight->queued() || flight->answered) continue;
+    if (flight->started() || flight->queued()) continue;
     if (flight->in_background) LogParts(LogSeverity::kError, refusal.message());
     Fail(*flight, refusal, Now(), after);
   }
@@ -407,7 +404,7 @@ bool SingleFlight::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   Shard& shard = shards_[flight.key.shard];
   const ShardLock lock(shard);
   flight.Leave(queue);
-  if (flight.phase != Flight::Phase::kReady || flight.answered) return false;
+  if (flight.phase != Flight::Phase::kReady) return false;
   if (flight.waiters.empty() && !flight.in_background) {
     if (!flight.queued()) Drop(shard, flight, after);
     return false;
@@ -569,8 +566,8 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
   Shard& shard = shards_[flight->key.shard];
   {
     const ShardLock lock(shard);
-    if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
-    if (gave_up && !flight->answered && flight->waiters.size() > 1) {
+    if (late && !flight->answered()) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
+    if (gave_up && !flight->answered() && flight->waiters.size() > 1) {
       own = loaded.answer;
       if (shard.flights.IsCurrent(*flight)) {
         HandOn(flight, now, after);
@@ -580,6 +577,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
     }
     Slot* old = nullptr;
     const bool found = TryFindEntry(flight->key.at(), old);
+    const bool answered = flight->answered();
     const bool was_current = Finish(flight, now, after);
     const uint64_t first_invalidation =
         conclusive ? flight->FirstInvalidation(loaded.entry.tags) : Flight::kNeverInvalidated;
@@ -590,7 +588,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
     } else if (!conclusive) {
       // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
       const bool is_invalidated = flight->FirstInvalidation(loaded.entry.tags) != Flight::kNeverInvalidated;
-      if (!gave_up && !flight->answered) {
+      if (!gave_up && !answered) {
         ReplaceError(*flight, old, now, loaded.answer, is_invalidated ? nullptr : fresh.get(), after);
       }
     } else if (first_invalidation == Flight::kNeverInvalidated) {
@@ -598,7 +596,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
-    if (!flight->answered) {
+    if (!answered) {
       flight->result.valid_for_joins_before = std::min(flight->result.valid_for_joins_before, first_invalidation);
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
@@ -614,7 +612,7 @@ bool SingleFlight::Finish(const FlightPtr& flight, Instant now, AfterUnlock& aft
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
   flights_.fetch_sub(1, std::memory_order_relaxed);
   GiveBackLease(flight, after);
-  if (unblocked != nullptr && !unblocked->answered) {
+  if (unblocked != nullptr) {
     if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
     ChooseRunner(*unblocked, false);
   }

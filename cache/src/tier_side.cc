@@ -112,7 +112,7 @@ size_t TierSide::AskPiece(std::span<const FlightPtr> flights, bool nested, std::
 // Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
 void TierSide::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept {
   const ShardLock lock(core.shards_[flight->key.shard]);
-  if (flight->answered || !core.shards_[flight->key.shard].flights.IsCurrent(*flight)) {
+  if (flight->answered() || !core.shards_[flight->key.shard].flights.IsCurrent(*flight)) {
     return LookUpAgain(flight, core.Now(), after);
   }
   flight->RunWithin(nullptr);
@@ -235,7 +235,7 @@ bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   Shard& shard = core.shards_[flight->key.shard];
   const ShardLock lock(shard);
   const Slot* const entry = core.FindValue(flight->key.at());
-  if (flight->answered || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
+  if (flight->answered() || flight->in_background || entry == nullptr || !core.MayServe(*entry, now)) return false;
   if (now >= core.TimesOf(*entry).revalidate_until) return false;
   const bool loads = !flight->tier->lease.token.empty();
   if (loads && (!shard.flights.IsCurrent(*flight) || !core.StartRefreshThreads().ok())) return false;
@@ -270,7 +270,7 @@ void TierSide::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlo
       entry != nullptr) {
     core.KeptTimesOf(*entry).retry_at = now + delay;
   }
-  const bool wanted = !flight->answered && !flight->waiters.empty();
+  const bool wanted = !flight->answered() && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
   // If the other load ended after the question was answered, this process is not told again.
   flight->tier->not_before = std::exchange(flight->tier->lease_ended, false) ? now : now + delay;
@@ -291,7 +291,7 @@ void TierSide::EndBusy(Flight& flight) {
 // Ends a flight that runs without a result. Those who wait look up the key again.
 void TierSide::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   flight->RunWithin(nullptr);
-  if (!flight->answered) {
+  if (!flight->answered()) {
     flight->result.valid_for_joins_before = 0;
     core.AnswerFlight(*flight, absl::UnknownError(""), after);
   }
@@ -417,7 +417,7 @@ void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry
   const auto remove_current = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
     const FlightPtr flight = core.Current(at);
     if (flight == nullptr) return;
-    if (!flight->answered) core.AnswerFlight(*flight, box, after);
+    if (!flight->answered()) core.AnswerFlight(*flight, box, after);
     core.RemoveCurrent(shard, *flight, after);
   };
   const bool stores = entry.ttl.value_or(core.options_.ttl) > absl::ZeroDuration();
@@ -496,7 +496,7 @@ void TierSide::AskAgainNow(const KeyAt& at) {
   AfterUnlock after(core);
   const ShardLock lock(core.shards_[at.shard]);
   const FlightPtr flight = core.Current(at);
-  if (flight == nullptr || flight->answered) return;
+  if (flight == nullptr || flight->answered()) return;
   if (flight->phase == Flight::Phase::kRunning) {
     flight->tier->lease_ended = true;
     return;
@@ -526,7 +526,7 @@ void TierSide::QueueUpLater(const FlightPtr& flight) {
     AfterUnlock after(core);
     const ShardLock lock(core.shards_[postponed->key.shard]);
     const Instant now = core.Now();
-    if (postponed->IsReady(now) && !postponed->answered) core.QueueUp(postponed, now, after);
+    if (postponed->IsReady(now)) core.QueueUp(postponed, now, after);
   });
   flight->tier->queued_up_at = flight->tier->not_before;
 }
