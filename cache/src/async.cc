@@ -106,7 +106,7 @@ absl::Status CacheCore::EnqueueAsync(const AsyncPtr& async, AfterUnlock& after) 
   return refusal;
 }
 
-// The call waits in a list, where the timers look after it.
+// Adds the call to a list. Timers check it while it waits there.
 void CacheCore::WaitIn(Waiter::List& list, const AsyncPtr& async) {
   async->Enter(list, async);
   if (async->call.flight != nullptr) waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -160,14 +160,15 @@ void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
     if (!async->waits()) return;
     const Instant now = Now();
     answer = call.flight == nullptr ? Expired(call, now) : GiveUp(call, now, after);
-    if (!answer.has_value()) {
-      if (async->waits()) WatchAsync(async);
-      return;
+    if (answer.has_value()) {
+      StopWaiting(*async);
+      if (call.flight != nullptr) DropIfUnwanted(shard, *call.flight, after);
+    } else if (async->waits()) {
+      WatchAsync(async);
     }
-    StopWaiting(*async);
-    if (call.flight != nullptr) DropIfUnwanted(shard, *call.flight, after);
   }
-  Reply(async, *std::move(answer));
+  if (answer.has_value()) Reply(async, *std::move(answer));
+  after.Run();
 }
 
 // Of a call that stops to wait. Only one thread does it: that which makes it leave its list, or answers its flight.

@@ -48,6 +48,7 @@ void CacheCore::Shutdown() {
       StopWatching(*async);
       Reply(async, CancelledError());
     }
+    after.Run();
   }
   gate_->AwaitEmpty();
   AwaitReads(reader());

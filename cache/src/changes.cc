@@ -104,11 +104,13 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
   }
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
+  after.Run();
 }
 
 void CacheCore::Invalidate(const KeyAt& at) noexcept {
   AfterUnlock after(*this);
   InvalidateWithin(at, after);
+  after.Run();
 }
 
 void CacheCore::InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept {
@@ -123,7 +125,7 @@ void CacheCore::InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept {
   }
 }
 
-// Removes the key's entry, and has nobody join its load any more, if they are older than the position `before`.
+// Removes the key's entry and detaches its load, if they are older than the position `before`.
 void CacheCore::ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) {
   Shard& shard = shards_[at.shard];
   const ShardLock lock(shard);
@@ -175,7 +177,7 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
     std::optional<EntryTable::Doomed> doomed;
     for (bool more = true; more; GiveWay(shard)) {
       AfterUnlock after(*this);
-      const ShardLock lock(shard);
+      ShardLock lock(shard);
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           Slot* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
@@ -194,6 +196,8 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
       }
       more = entry != nullptr;
       if (!more) shard.entries.ForgetDoomed(*doomed);
+      lock.Unlock();
+      after.Run();
     }
   }
   FlushRetired();
@@ -223,7 +227,7 @@ void CacheCore::ClearAll(uint64_t before) noexcept {
     uint32_t end = 1;
     for (uint32_t next = 1; next == 1 || next < end; GiveWay(shard)) {
       AfterUnlock after(*this);
-      const ShardLock lock(shard);
+      ShardLock lock(shard);
       if (next == 1) {
         shard.flights.DetachRunningIf([&](const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex) {
           DropOldLease(flight, before, after);
@@ -236,6 +240,8 @@ void CacheCore::ClearAll(uint64_t before) noexcept {
           Remove(shard, shard.entries[next], RemovalCause::kInvalidated, after);
         }
       }
+      lock.Unlock();
+      after.Run();
     }
   }
   FlushRetired();
@@ -281,22 +287,30 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
       return absl::FailedPreconditionError(
           Named(": UpdateThrough() was called within a loader, another update or a strict read"));
     }
-    AfterUnlock after(*this);        // Declared before the lock, so that its work is done after the release.
-    std::optional<UpdateMark> mark;  // Ends after the lock, too.
-    if (options_.strict) mark.emplace(*this, at);
-    ThreadRecord::Reserve(1);
-    const auto writing = key_locks_->TryLockFor(at.hash, timeout);
-    if (!writing.has_value()) return DeadlineError();
-    InvalidateWithin(at, after);
-    absl::Status written = [&] {
-      UpdateFrame frame;
-      return GuardCallback<absl::Status>(write_label_, write);
-    }();
-    InvalidateWithin(at, after);
+    AfterUnlock after(*this);
+    absl::Status written = Update(at, write, timeout, after);
+    after.Run();
     return written;
   } catch (...) {  // Before the write, because later code catches its own exceptions.
     return ThrownError();
   }
+}
+
+// Holds the key's lock, and has released it when it returns.
+absl::Status CacheCore::Update(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout,
+                               AfterUnlock& after) {
+  std::optional<UpdateMark> mark;  // Ends after the lock.
+  if (options_.strict) mark.emplace(*this, at);
+  ThreadRecord::Reserve(1);
+  const auto writing = key_locks_->TryLockFor(at.hash, timeout);
+  if (!writing.has_value()) return DeadlineError();
+  InvalidateWithin(at, after);
+  absl::Status written = [&] {
+    UpdateFrame frame;
+    return GuardCallback<absl::Status>(write_label_, write);
+  }();
+  InvalidateWithin(at, after);
+  return written;
 }
 
 // Returns false if the deadline passed.

@@ -549,7 +549,7 @@ void EntryStore::Sweep() {
   for (size_t index = 0; index < shard_count_;) {
     Shard& shard = shards_[index];
     AfterUnlock after(*this);
-    const ShardLock lock(shard);
+    ShardLock lock(shard);
     if (shard.closed) return;
     if (now >= shard.walk.over_at) {
       SweepSome(shard, Shard::kSweptAtOnce, now, after);
@@ -557,6 +557,8 @@ void EntryStore::Sweep() {
       more = more || shard.walk.over_at != Instant::InfiniteFuture();
       ++index;
     }
+    lock.Unlock();
+    after.Run();
   }
   FlushRetired();
   if (more) PlanSweep();

@@ -332,7 +332,7 @@ struct Flight final : FlightNode {
         kNeverInvalidated;  // The answer is valid for calls that joined at a smaller `tag_invalidations`.
   };
   Result result STOCKADE_GUARDED_BY(kShardMutex);
-  // For a thread that knows that the flight is answered, which need not hold the mutex.
+  // For a thread that has seen that the flight is answered, which need not hold the mutex.
   const Result& FinalResult() const STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return result; }
 };
 
@@ -404,7 +404,7 @@ class FlightTable {
   }
 
   // For running current flights: calls that join from now on must not get a result with `tag`.
-  // Those whose lease is not older than the position `before` already know.
+  // A flight whose lease is not older than the position `before` has begun after the invalidation.
   void NoteInvalidation(std::string_view tag, uint64_t before) STOCKADE_REQUIRES(kShardMutex) {
     for (auto& [hash, of_key] : flights_) {
       Flight* const current = of_key.current.get();

@@ -16,7 +16,7 @@ absl::Duration LoadTerms::time_left() const {
   return std::max(deadline_ - clock_->Now(), absl::ZeroDuration());
 }
 
-// A payload tells it from an AbortedError of the user's.
+// A payload distinguishes it from an AbortedError of the user's.
 absl::Status LoadTerms::NotModified() {
   absl::Status status = absl::AbortedError("not modified");
   status.SetPayload(kNotModified, absl::Cord());

@@ -89,7 +89,11 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     }
     call.result = kRequestMiss;
     const FlightPtr current = Current(at);
-    if (current != nullptr && TimeOutIfHung(current, now, after)) continue;
+    if (current != nullptr && TimeOutIfHung(current, now, after)) {
+      lock.Unlock();
+      after.Run();
+      continue;
+    }
     if (make_loader != nullptr && call.loader == nullptr && current == nullptr) {
       lock.Unlock();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
@@ -99,6 +103,8 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     }
     absl::Status refusal = Join(at, call, now);
     if (refusal.ok()) refusal = enqueue(now, after);
+    lock.Unlock();
+    after.Run();
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
@@ -126,6 +132,7 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
     Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
     if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
   }
+  after.Run();
   Count(result);
   if (due.has_value()) StartRefresh(at, *due, nullptr);
   if (!answer.has_value() || !answer->ok()) return std::nullopt;
@@ -173,30 +180,37 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
       return;
     }
     AfterUnlock after(*this);
-    const Instant now = Now();
-    Shard& shard = shards_[at.shard];
-    const ShardLock lock(shard);
-    if (shard.closed) return;
-    if (const FlightPtr current = Current(at); current != nullptr) TimeOutIfHung(current, now, after);
-    if (trigger == RefreshTrigger::kManual) {
-      Slot* const entry = FindEntry(at);
-      if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+    {
+      const ShardLock lock(shards_[at.shard]);
+      QueueUpRefresh(at, trigger, std::move(loader), after);
     }
-    if (Current(at) != nullptr) return;
-    bool checks = false;
-    if (trigger != RefreshTrigger::kManual) {
-      const Slot* const entry = FindEntry(at);
-      if (entry == nullptr || !entry->has_value()) return;
-      checks = !MayServe(*entry, now);
-      if (!checks && !TimesOf(*entry).MayBeDue(now)) return;
-    }
-    const FlightPtr flight = StartFlight(at, std::move(loader), now, true);
-    if (flight->tier != nullptr) flight->tier->checks = checks;
-    if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
-    Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));
+    after.Run();
   } catch (...) {
     LogThrown("a refresh does not start");
   }
+}
+
+void CacheCore::QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader, AfterUnlock& after) {
+  const Instant now = Now();
+  Shard& shard = shards_[at.shard];
+  if (shard.closed) return;
+  if (const FlightPtr current = Current(at); current != nullptr) TimeOutIfHung(current, now, after);
+  if (trigger == RefreshTrigger::kManual) {
+    Slot* const entry = FindEntry(at);
+    if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+  }
+  if (Current(at) != nullptr) return;
+  bool checks = false;
+  if (trigger != RefreshTrigger::kManual) {
+    const Slot* const entry = FindEntry(at);
+    if (entry == nullptr || !entry->has_value()) return;
+    checks = !MayServe(*entry, now);
+    if (!checks && !TimesOf(*entry).MayBeDue(now)) return;
+  }
+  const FlightPtr flight = StartFlight(at, std::move(loader), now, true);
+  if (flight->tier != nullptr) flight->tier->checks = checks;
+  if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
+  Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));
 }
 
 }  // namespace stockade::cache_internal

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -123,12 +125,15 @@ class STOCKADE_SCOPED_CAPABILITY ShardLock {
 };
 
 // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
-// thread has published everything that other threads or that code may wait for. The destructor does the work. Leaving
-// work here needs no memory, except for the calls of the listener and the leases: see ReportLeaving() and
-// GiveBackLease().
+// thread has published everything that other threads or that code may wait for. The function that creates one calls
+// Run() when it has released the mutex; the destructor does what an exception has left. Leaving work here needs no
+// memory, except for the calls of the listener and the leases: see ReportLeaving() and GiveBackLease().
 struct AfterUnlock {
   explicit AfterUnlock(EntryStore& s) : store(s) {}
-  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex);
+  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex) {
+    assert(idle() || std::uncaught_exceptions() > uncaught);
+    Run();
+  }
   AfterUnlock(const AfterUnlock&) = delete;
   AfterUnlock& operator=(const AfterUnlock&) = delete;
 
@@ -137,7 +142,12 @@ struct AfterUnlock {
            !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
   }
 
+  void Run() STOCKADE_EXCLUDES(kShardMutex) {
+    if (!idle()) store.Settle(*this);
+  }
+
   EntryStore& store;
+  const int uncaught = std::uncaught_exceptions();
   std::list<Removal> removed;                             // For the listener.
   size_t unreported = 0;                                  // Removals for which there was no memory.
   BoxList boxes;                                          // To be freed.
@@ -202,7 +212,7 @@ struct Loaded {
   Pinned previous = nullptr;  // The value that the loader could renew.
   bool renews = false;        // The answer is that value.
 
-  // With a tier. A value that the tier does not have is kept until its fleet may know a newer one.
+  // With a tier. A value that the tier does not have is kept until other processes may have a newer one.
   std::optional<EntryTimes> times = std::nullopt;  // Null: to be computed from `entry`.
   TierStamp stamp = {};
   Instant kept_until = Instant::InfiniteFuture();

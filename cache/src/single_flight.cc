@@ -76,7 +76,6 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
     const Instant now = Now();
     if (!answer.has_value() && !flight->answered()) answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered()) {
-      wait.End();
       Leave(shard, *flight, *call.waiter, after);
       break;
     }
@@ -103,6 +102,8 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
       if (call.waiter->Wait(until)) break;
     }
   }
+  wait.End();
+  after.Run();
   const Flight::Result& result = flight->FinalResult();
   if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
   if (result.stale) call.result = kRequestStale;
@@ -165,12 +166,15 @@ Answer SingleFlight::Abandon(CacheCall& call) noexcept {
   AfterUnlock after(*this);
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
-  const ShardLock lock(shard);
-  if (call.waiter != nullptr) {
-    Leave(shard, *flight, *call.waiter, after);
-  } else {
-    DropIfUnwanted(shard, *flight, after);
+  {
+    const ShardLock lock(shard);
+    if (call.waiter != nullptr) {
+      Leave(shard, *flight, *call.waiter, after);
+    } else {
+      DropIfUnwanted(shard, *flight, after);
+    }
   }
+  after.Run();
   return thrown;
 }
 
@@ -389,11 +393,13 @@ void SingleFlight::Refused(LoadQueue queue, std::span<const FlightPtr> flights) 
   });
   for (const FlightPtr& flight : flights) {
     AfterUnlock after(*this);
-    const ShardLock lock(shards_[flight->key.shard]);
+    ShardLock lock(shards_[flight->key.shard]);
     flight->Leave(queue);
     if (flight->started() || flight->queued()) continue;
     if (flight->in_background) LogParts(LogSeverity::kError, refusal.message());
     Fail(*flight, refusal, Now(), after);
+    lock.Unlock();
+    after.Run();
   }
 }
 
@@ -402,21 +408,22 @@ void SingleFlight::Refused(LoadQueue queue, std::span<const FlightPtr> flights) 
 bool SingleFlight::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   AfterUnlock after(*this);
   Shard& shard = shards_[flight.key.shard];
-  const ShardLock lock(shard);
+  ShardLock lock(shard);
   flight.Leave(queue);
-  if (flight.phase != Flight::Phase::kReady) return false;
-  if (flight.waiters.empty() && !flight.in_background) {
+  bool begins = flight.phase == Flight::Phase::kReady;
+  if (begins && flight.waiters.empty() && !flight.in_background) {
+    begins = false;
     if (!flight.queued()) Drop(shard, flight, after);
-    return false;
   }
-  const Instant now = Now();
   try {
-    Begin(flight, now);
-    return true;
+    if (begins) Begin(flight, Now());
   } catch (const std::bad_alloc&) {
-    Fail(flight, ThrownError(), now, after);
-    return false;
+    begins = false;
+    Fail(flight, ThrownError(), Now(), after);
   }
+  lock.Unlock();
+  after.Run();
+  return begins;
 }
 
 // Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
@@ -448,21 +455,27 @@ class SingleFlight::BatchNode final : public FlightNode {
   const std::span<const FlightPtr> flights_;
 };
 
-// Runs flights that this thread has begun. A tier may have the values already, or know of a process
-// that loads them. For one flight, returns the runner's answer if it differs from the flight's.
+// Runs flights that this thread has begun. A tier may have the values already, or another process
+// may be loading them. For one flight, returns the runner's answer if it differs from the flight's.
 std::optional<Answer> SingleFlight::Run(std::span<const FlightPtr> flights, bool as_batch,
                                         const Runner& runner) noexcept {
-  AfterUnlock after(*this);  // Done when all is published, because user code must not need a flight of this thread.
-  const FlightPtr& first = flights.front();
-  as_batch = as_batch || (first->loader == nullptr && !has_.load);
-  const bool nested = LoaderFrame::Innermost() != nullptr;
-  std::optional<BatchNode> together;
-  if (as_batch || flights.size() > 1) together.emplace(this, flights);
-  LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
-                                         : first.get());  // Other callbacks, too.
-  if (tier_ == nullptr) return RunLoader(flights, as_batch, runner, after);
-  const std::vector<FlightPtr> missing = tier_->Ask(flights, as_batch, nested, runner, after);
-  return missing.empty() ? std::nullopt : RunLoader(missing, as_batch, runner, after);
+  AfterUnlock after(*this);
+  std::optional<Answer> own;
+  {
+    const FlightPtr& first = flights.front();
+    as_batch = as_batch || (first->loader == nullptr && !has_.load);
+    const bool nested = LoaderFrame::Innermost() != nullptr;
+    std::optional<BatchNode> together;
+    if (as_batch || flights.size() > 1) together.emplace(this, flights);
+    LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
+                                           : first.get());  // Other callbacks, too.
+    std::vector<FlightPtr> missing;
+    if (tier_ != nullptr) missing = tier_->Ask(flights, as_batch, nested, runner, after);
+    const std::span<const FlightPtr> loaded_here = tier_ != nullptr ? missing : flights;
+    if (!loaded_here.empty()) own = RunLoader(loaded_here, as_batch, runner, after);
+  }
+  after.Run();  // When all is published, because user code must not need a flight of this thread.
+  return own;
 }
 
 // Loads all flights by the batch loader, or one by its own loader, and publishes the results.
@@ -586,7 +599,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
     if (!was_current || !found || outdated) {
       // Stores nothing.
     } else if (!conclusive) {
-      // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
+      // That a caller gave up says nothing about the key. A flight that is answered keeps its answer.
       const bool is_invalidated = flight->FirstInvalidation(loaded.entry.tags) != Flight::kNeverInvalidated;
       if (!gave_up && !answered) {
         ReplaceError(*flight, old, now, loaded.answer, is_invalidated ? nullptr : fresh.get(), after);
@@ -651,10 +664,6 @@ void SingleFlight::Wake(AfterUnlock& after) {
   });
 }
 
-AfterUnlock::~AfterUnlock() {
-  if (!idle()) store.Settle(*this);
-}
-
 // Does all the work in `after`. This thread may not run a flight.
 void SingleFlight::Settle(AfterUnlock& after) noexcept {
   Wake(after);
@@ -666,18 +675,19 @@ void SingleFlight::Settle(AfterUnlock& after) noexcept {
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));
   }
-  if (after.needs_sweep && !sweep_planned_.load(std::memory_order_relaxed)) PlanSweep();
-  if (after.may_exceed) Trim(nullptr, after);
+  const bool sweeps = std::exchange(after.needs_sweep, false) && !sweep_planned_.load(std::memory_order_relaxed);
+  if (sweeps) PlanSweep();
+  if (std::exchange(after.may_exceed, false)) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
   after.dropped.Clear();
-  if (after.crowded) LogCrowd();
-  if (after.unreported > 0) {
-    LogParts(LogSeverity::kError, "LoadingCache '", options_.name, "': there is no memory to report ", after.unreported,
+  if (std::exchange(after.crowded, false)) LogCrowd();
+  if (const size_t unreported = std::exchange(after.unreported, 0); unreported > 0) {
+    LogParts(LogSeverity::kError, "LoadingCache '", options_.name, "': there is no memory to report ", unreported,
              " removals to the listener");
   }
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
   if (!after.boxes.empty()) FreeBoxes(std::move(after.boxes));
-  if (after.retired) PlanReclaim();
+  if (std::exchange(after.retired, false)) PlanReclaim();
 }
 
 void SingleFlight::CheckNotInLoader() const {

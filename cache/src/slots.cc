@@ -23,7 +23,7 @@ std::align_val_t AlignmentFor(size_t bytes) { return std::align_val_t{bytes >= k
 // std::bad_alloc.
 void* AllocateHuge(size_t bytes) {
   void* const memory = ::operator new(bytes, AlignmentFor(bytes));
-  if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // A wish: the result does not matter.
+  if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // Optional: the result does not matter.
   return memory;
 }
 void FreeHuge(void* memory, size_t bytes) { ::operator delete(memory, AlignmentFor(bytes)); }

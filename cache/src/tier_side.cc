@@ -109,7 +109,8 @@ size_t TierSide::AskPiece(std::span<const FlightPtr> flights, bool nested, std::
   return taken;
 }
 
-// Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
+// Leaves a flight that this thread has begun to the calls that wait for it. `asked`: the tier has granted a lease, or
+// is away.
 void TierSide::HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept {
   const ShardLock lock(core.shards_[flight->key.shard]);
   if (flight->answered() || !core.shards_[flight->key.shard].flights.IsCurrent(*flight)) {
@@ -260,7 +261,7 @@ bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
 }
 
 // Another process loads the key of the flight, which runs on this thread. It is ready again after `delay`. A refresh
-// that nobody waits for just ends.
+// without waiters just ends.
 void TierSide::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) {
   const Instant now = core.Now();
   Shard& shard = core.shards_[flight->key.shard];
@@ -272,7 +273,7 @@ void TierSide::Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlo
   }
   const bool wanted = !flight->answered() && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
-  // If the other load ended after the question was answered, this process is not told again.
+  // If the other load ended after the question was answered, the tier sends no second message.
   flight->tier->not_before = std::exchange(flight->tier->lease_ended, false) ? now : now + delay;
   if (flight->NeedsExecutor()) QueueUpLater(flight);
   flight->RunWithin(nullptr);
@@ -288,7 +289,7 @@ void TierSide::EndBusy(Flight& flight) {
   flight.times.hard_deadline = core.HardDeadline(flight, core.Now());
 }
 
-// Ends a flight that runs without a result. Those who wait look up the key again.
+// Ends a flight that runs without a result. Calls that wait for it look up the key again.
 void TierSide::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) {
   flight->RunWithin(nullptr);
   if (!flight->answered()) {
@@ -393,8 +394,8 @@ void TierSide::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexce
   }
 }
 
-// Removes what this process has by `locally`, and tells the tier. In between, what this process asks the tier for is
-// not older than the invalidation.
+// Removes what this process has by `locally`, and then in the tier. In between, what this process asks the tier
+// for is not older than the invalidation.
 TierInvalidated TierSide::Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease) {
   const uint64_t queued = cache->Queue(target);
   locally();
@@ -413,6 +414,11 @@ TierInvalidated TierSide::InvalidateKey(const KeyAt& at, absl::FunctionRef<void(
 // then an invalidation that came in between would not be noticed, and the next lookup loads.
 void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
   AfterUnlock after(core);
+  InvalidateAndFill(at, box, entry, after);
+  after.Run();
+}
+
+void TierSide::InvalidateAndFill(const KeyAt& at, const Pinned& box, const EntryOptions& entry, AfterUnlock& after) {
   const uint64_t resets_before = resets.load(std::memory_order_relaxed);
   const auto remove_current = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
     const FlightPtr flight = core.Current(at);
@@ -468,6 +474,7 @@ void TierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
       return core.WithKey(target.text, [&](const KeyAt& at) {
         AfterUnlock after(core);
         core.ClearKey(at, position, after);
+        after.Run();
       });
     });
     if (!cleared.ok()) core.ClearAll(position);  // The key is unknown.
@@ -494,7 +501,7 @@ void TierSide::OnLeaseEnded(std::string_view key) {
 // Ends the pause of a flight whose key another process has loaded.
 void TierSide::AskAgainNow(const KeyAt& at) {
   AfterUnlock after(core);
-  const ShardLock lock(core.shards_[at.shard]);
+  ShardLock lock(core.shards_[at.shard]);
   const FlightPtr flight = core.Current(at);
   if (flight == nullptr || flight->answered()) return;
   if (flight->phase == Flight::Phase::kRunning) {
@@ -506,6 +513,8 @@ void TierSide::AskAgainNow(const KeyAt& at) {
   flight->tier->not_before = now;
   if (flight->NeedsExecutor()) core.QueueUp(flight, now, after);
   SingleFlight::ChooseRunner(*flight, true);
+  lock.Unlock();
+  after.Run();
 }
 
 // Runs `body`, and leaves the listener's part of it to another thread.
@@ -524,9 +533,11 @@ void TierSide::QueueUpLater(const FlightPtr& flight) {
     CallGate::Call inside(*gate, postponed->key.shard);
     if (!inside.inside()) return;
     AfterUnlock after(core);
-    const ShardLock lock(core.shards_[postponed->key.shard]);
+    ShardLock lock(core.shards_[postponed->key.shard]);
     const Instant now = core.Now();
     if (postponed->IsReady(now)) core.QueueUp(postponed, now, after);
+    lock.Unlock();
+    after.Run();
   });
   flight->tier->queued_up_at = flight->tier->not_before;
 }

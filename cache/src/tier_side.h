@@ -82,6 +82,8 @@ class TierSide : public TierListener {
   void LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
   TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
+  void InvalidateAndFill(const KeyAt& at, const Pinned& box, const EntryOptions& entry, AfterUnlock& after)
+      STOCKADE_EXCLUDES(kShardMutex);
   void NotifyLater(absl::FunctionRef<void()> body);
 };
 

@@ -113,13 +113,13 @@ void Acquisition::EndTry() {
   core_.NoteAnswer(call_.refused ? absl::OkStatus() : call_.status);
   if (call_.status.ok() && call_.acquired && options_.stop.stop_requested()) {  // Its caller may have left.
     unanswered_ = false;
-    owes_ = true;
+    may_hold_remotely_ = true;
     failing_since_.reset();
     record_->UnlockSteps();
     return Fail(CallerGaveUp(key_.name));
   }
   if (call_.status.ok() && call_.acquired) {
-    unanswered_ = owes_ = false;
+    unanswered_ = may_hold_remotely_ = false;
     const Instant now = core_.options().clock->Now();
     const bool watched = options_.lease <= absl::ZeroDuration();
     absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, now, watched, thread_);
@@ -151,7 +151,7 @@ void Acquisition::OnFailure(Instant now, Instant due_since) {
   if (call_.hold_gone) {
     if (const std::shared_ptr<ServiceHold> hold = record_->CurrentHold()) (void)core_.Lose(hold, LossReason::kGone);
   }
-  if (call_.outcome_unknown) unanswered_ = owes_ = true;
+  if (call_.outcome_unknown) unanswered_ = may_hold_remotely_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // The step has not run and will not: give it a new number.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
   if (call_.refused || !MayPass(call_.status)) return Fail(Listed(call_.status));
@@ -205,7 +205,7 @@ bool Acquisition::Look() {
 
 void Acquisition::Fail(absl::Status status) {
   outcome_ = std::move(status);
-  if (!owes_ && !queued_) return;
+  if (!may_hold_remotely_ && !queued_) return;
   // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
   if (may_block_ && !failing_since_ && !unanswered_ && record_->TryLockSteps()) {
     LockRelease release;

@@ -69,13 +69,13 @@ class Acquisition {
   const Instant give_up_at_;
   LockTry call_;
   bool tried_ = false;
-  bool unanswered_ = false;            // The last try may have been run, or may be yet.
-  bool copied_ = false;                // The last try has been sent before.
-  bool owes_ = false;                  // Some try may.
-  bool waits_ = false;                 // In the room.
-  bool queued_ = false;                // In the engine's queue, as far as is known.
-  bool entered_ = false;               // The outcome is a lease.
-  Instant sent_;                       // For the first time under this number: the engine may have run it then.
+  bool unanswered_ = false;         // The last try may have been run, or may be yet.
+  bool copied_ = false;             // The last try has been sent before.
+  bool may_hold_remotely_ = false;  // A try without an answer, or one that is not wanted any more, may have acquired.
+  bool waits_ = false;              // In the room.
+  bool queued_ = false;             // In the engine's queue, as far as is known.
+  bool entered_ = false;            // The outcome is a lease.
+  Instant sent_;                    // For the first time under this number: the engine may have run it then.
   std::optional<Instant> step_since_;  // Since when the next try has been due, while another step is on its way.
   // Since when the engine has not answered; the next try is then at look_at_.
   std::optional<Instant> failing_since_;

@@ -209,7 +209,7 @@ struct TierStats {
   uint64_t heartbeats_failed = 0;           // Others.
   uint64_t reigns = 0;                      // New reigns that the process has seen, the first one included.
   uint64_t gaps = 0;                        // Times that the journal had lost what the process had missed.
-  uint64_t invalidation_messages = 0;       // Invalidations that a message told before a heartbeat.
+  uint64_t invalidation_messages = 0;       // Invalidations that arrived by a message before a heartbeat.
   uint64_t lease_messages = 0;              // Messages that a load of another process has ended.
   uint64_t tags_dropped = 0;                // Times that so many tags became one invalidation of all.
   std::vector<TierCacheStats> caches = {};  // The open ones, in the order of their names.

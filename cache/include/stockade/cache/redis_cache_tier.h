@@ -46,7 +46,7 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
 
   // How long the right to load a key outlives its loader. It is renewed every quarter of this time. If a loader is
   // killed, another process loads the key after at most this time and a tenth, and usually after 0.4 to 0.75 of it:
-  // Redis knows that a killed process has no subscription, except in a cluster of Redis 6.2. 10 ms to 1 min, and at
+  // Redis detects that a killed process has no subscription, except in a cluster of Redis 6.2. 10 ms to 1 min, and at
   // least 3 * heartbeat is advised.
   Duration lease = absl::Seconds(2);
 

@@ -37,9 +37,9 @@ class KeyLocks;
 // hands it to an executor, or sleeps. The thread that runs a flight holds no mutex. It calls the loader, and then
 // Publish() stores the result and answers the flight in one step.
 //
-// No callback, executor or destructor of a value runs under the mutex: such work is put into an AfterUnlock, which is
-// created before the mutex is locked and does the work when it ends. Copies of keys, Hash and Eq do run under it. A
-// thread never holds the mutexes of two shards.
+// No callback, executor or destructor of a value runs under the mutex: such work is put into an AfterUnlock, whose
+// Run() is called when the mutex is released. Copies of keys, Hash and Eq do run under it. A thread never holds the
+// mutexes of two shards.
 //
 // Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and std::bad_alloc, and the calls of the
 // public class turn them into a status or log them: ThrownError() and LogThrown() say what of. Functions that must
@@ -83,8 +83,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  // Stores a copied value without options of its own, over a key or in a full cache, if nothing else is to be done and
-  // nobody is to be waited for.
+  // Stores a copied value without options of its own, over a key or in a full cache, if that needs no other work
+  // and no wait.
   bool TryPut(const KeyAt& at, const void* value) STOCKADE_EXCLUDES(kShardMutex);
   // `value` is a Value, or, if those are not copied, `box` has it.
   void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry)
@@ -121,6 +121,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
+  void QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader, AfterUnlock& after)
+      STOCKADE_REQUIRES(kShardMutex);
 
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
@@ -153,6 +155,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // Strict reads and updates (changes.cc).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
+  absl::Status Update(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout,
+                      AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   void InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;

@@ -16,7 +16,7 @@
 
 namespace stockade::cache_internal {
 
-// Types that stand for keys, values and loaders in the core of a cache, which does not know theirs.
+// Types that stand for keys, values and loaders in the core of a cache, which is compiled without their types.
 
 // A value or an error.
 using Answer = absl::StatusOr<Pinned>;

@@ -30,11 +30,11 @@ struct EntryTimes {
   bool MayBeDue(Instant now) const {
     return now >= retry_at && (now >= refresh_at || now >= xfetch_at || now >= expires_at);
   }
-  // Ends all that it is good for at `latest` at the latest, except for standing in for an error.
+  // No use of the entry is later than `latest`, except that it may still replace an error.
   void KeepUntil(Instant latest) {
     if (latest >= revalidate_until) return;
     revalidate_until = latest;
-    refresh_at = std::min(refresh_at, latest);  // Freshness::Of() cannot tell these times.
+    refresh_at = std::min(refresh_at, latest);  // Freshness::Of() cannot compute these times.
     if (latest >= expires_at) return;
     stale_until = expires_at == Instant::InfiniteFuture() ? latest : latest + (stale_until - expires_at);
     expires_at = latest;
@@ -44,7 +44,7 @@ struct EntryTimes {
   // From then on it is useful only as previous() of a loader.
   Instant OverAt() const { return std::max({expires_at, revalidate_until, stale_until}); }
   bool Over(Instant now) const { return now >= OverAt(); }
-  // Whether Freshness::Of() cannot tell them.
+  // Whether Freshness::Of() cannot compute them.
   bool MustBeKept() const {
     return refresh_at != Instant::InfiniteFuture() || xfetch_at != Instant::InfiniteFuture() ||
            retry_at != Instant::InfinitePast();
