@@ -31,8 +31,8 @@ TEST(MariaDbServerFixtureTest, Query_LosesADeadlock_TriesAgain) {
   MariaDbServer server;
   server.Query("CREATE TABLE test.t (k INT PRIMARY KEY, v INT NOT NULL) ENGINE=InnoDB");
   server.Query("INSERT INTO test.t VALUES (1, 0), (2, 0)");
-  // It locks 2, and 1 once somebody waits for it. It has done most, so the server ends the other one. The server
-  // looks for waits anew only 0.1 s after it was asked for them last.
+  // It locks 2, and 1 once somebody waits for it. It has done most, so the server ends the other one. The server's
+  // list of waits is renewed only if nobody has read it for 0.1 s.
   std::thread client([&] {
     server.Query(
         "BEGIN NOT ATOMIC START TRANSACTION;"
