@@ -77,9 +77,14 @@ absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
 
 // Answers the call or makes it wait.
 void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
-  std::optional<Answer> answer = ServeOrJoin(async->key.at(), async->call, nullptr,
-                                             [&](Instant, AfterUnlock& after)
-                                                 STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
+  std::optional<Answer> answer;
+  try {
+    answer = ServeOrJoin(async->key.at(), async->call, nullptr,
+                         [&](Instant, AfterUnlock& after)
+                             STOCKADE_REQUIRES(kShardMutex) { return EnqueueAsync(async, after); });
+  } catch (...) {
+    answer = Abandon(async->call);
+  }
   if (answer.has_value()) Reply(async, *std::move(answer));
 }
 

@@ -54,15 +54,15 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
     if (!part.answer.has_value()) LookUp(part, warm_up, claimed);
   }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
-  BeginAll(claimed.here, LoadQueue::kNone);
-  if (!claimed.here.empty()) Run(claimed.here, has_.load_all, runner);
+  const std::span<const FlightPtr> begun = BeginAll(claimed.here, LoadQueue::kNone);
+  if (!begun.empty()) Run(begun, has_.load_all, runner);
   for (Part& part : parts) {
     if (!part.answer.has_value()) part.answer = FindOrLoad(part.at, part.call, nullptr);
   }
 }
 
 // Answers a part, or adds it to a flight, which it claims if it has started it.
-void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
+void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept try {
   CacheCall& call = part.call;
   part.answer = ServeOrJoin(part.at, call, nullptr, [&](Instant, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex) {
     EnqueueWaiter(call);
@@ -72,6 +72,8 @@ void CacheCore::LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept {
     }
     return absl::OkStatus();
   });
+} catch (...) {
+  part.answer = Abandon(part.call);
 }
 
 // `call` has started its flight.

@@ -73,7 +73,7 @@ Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader*
 // The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none,
 // and wait for it. Returns nothing in the second case.
 std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
-                                             Enqueue enqueue) noexcept try {
+                                             Enqueue enqueue) {
   for (;;) {
     const Instant now = Now();
     AfterUnlock after(*this);
@@ -108,8 +108,6 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     if (!refusal.ok()) return refusal;
     return std::nullopt;
   }
-} catch (...) {
-  return Abandon(call);
 }
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.
@@ -120,17 +118,19 @@ void CacheCore::EnqueueWaiter(CacheCall& call) {
 
 std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
   AfterUnlock after(*this);
-  ReadHold reading;
   CacheMetric result = kRequestMiss;
   std::optional<RefreshTrigger> due;
   std::optional<Answer> answer;
-  if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
-    const Instant now = Now();
-    Shard& shard = shards_[at.shard];
-    const ShardLock lock(shard);
-    answer = Serve(at, now, false, result, due);
-    Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
-    if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
+  {
+    ReadHold reading;  // Ends before user code runs, which may update the key.
+    if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
+      const Instant now = Now();
+      Shard& shard = shards_[at.shard];
+      const ShardLock lock(shard);
+      answer = Serve(at, now, false, result, due);
+      Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
+      if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
+    }
   }
   after.Run();
   Count(result);
@@ -182,7 +182,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     AfterUnlock after(*this);
     {
       const ShardLock lock(shards_[at.shard]);
-      QueueUpRefresh(at, trigger, std::move(loader), after);
+      QueueUpRefresh(at, trigger, loader, after);
     }
     after.Run();
   } catch (...) {
@@ -190,7 +190,8 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
   }
 }
 
-void CacheCore::QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader, AfterUnlock& after) {
+// Takes `loader` if it starts a refresh. Otherwise the caller destroys it, without the mutex.
+void CacheCore::QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr& loader, AfterUnlock& after) {
   const Instant now = Now();
   Shard& shard = shards_[at.shard];
   if (shard.closed) return;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -242,11 +243,11 @@ class QueuedLoad {
 
   void operator()() {
     if (flights_.empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
-    Flights flights = std::exchange(flights_, {});
+    Flights flights = std::exchange(flights_, {});  // They outlive the call: their loaders may own the cache.
     CallGate::Call inside(*gate_, flights.front()->key.shard);
     if (!inside.inside()) return;
-    core_.BeginAll(flights, queue_);
-    if (!flights.empty()) core_.Run(flights, as_batch_, Runner());
+    const std::span<const FlightPtr> begun = core_.BeginAll(flights, queue_);
+    if (!begun.empty()) core_.Run(begun, as_batch_, Runner());
   }
 
  private:

@@ -60,11 +60,22 @@ absl::Status SingleFlight::Join(const KeyAt& at, CacheCall& call, Instant now) {
 std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
   AfterUnlock after(*this);
   const FlightPtr flight = call.flight;
+  std::optional<Answer> answer = AwaitOrRun(call, after);
+  after.Run();
+  const Flight::Result& result = flight->FinalResult();
+  if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
+  if (result.stale) call.result = kRequestStale;
+  return result.answer;
+}
+
+// Returns nothing if the flight has its answer, which then counts for the call.
+std::optional<Answer> SingleFlight::AwaitOrRun(CacheCall& call, AfterUnlock& after) {
+  const FlightPtr& flight = call.flight;
   Shard& shard = shards_[flight->key.shard];
   const LoadQueue queue = call.queue;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
-  FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
+  FlightWait wait;
   bool waits = false;
   const absl::Cleanup leaves = [&] {
     if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -77,7 +88,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
     if (!answer.has_value() && !flight->answered()) answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered()) {
       Leave(shard, *flight, *call.waiter, after);
-      break;
+      return answer;
     }
     const bool ready = flight->IsReady(now);
     if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
@@ -99,15 +110,9 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
       Instant until = std::min({call.deadline, call.soft_deadline, flight->times.hard_deadline});
       if (now < flight->NotBefore() && MayRunHere(call)) until = std::min(until, flight->NotBefore());
       lock.Unlock();
-      if (call.waiter->Wait(until)) break;
+      if (call.waiter->Wait(until)) return std::nullopt;
     }
   }
-  wait.End();
-  after.Run();
-  const Flight::Result& result = flight->FinalResult();
-  if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
-  if (result.stale) call.result = kRequestStale;
-  return result.answer;
 }
 
 // The answer for a call that its caller has stopped, or whose deadline has passed.
@@ -426,9 +431,14 @@ bool SingleFlight::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   return begins;
 }
 
-// Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
-void SingleFlight::BeginAll(Flights& flights, LoadQueue queue) noexcept {
-  flights.EraseIf([&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
+// Begins the flights that this thread is to run, and returns them: they are at the beginning of `flights` now. See
+// BeginQueued().
+std::span<const FlightPtr> SingleFlight::BeginAll(Flights& flights, LoadQueue queue) noexcept {
+  size_t begun = 0;
+  for (FlightPtr& flight : flights) {
+    if (BeginQueued(*flight, queue)) std::swap(flight, flights[begun++]);
+  }
+  return std::span(flights).first(begun);
 }
 
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
@@ -614,16 +624,17 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
   }
+  flights_.fetch_sub(1, std::memory_order_relaxed);
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
   return own;
 }
 
 // Ends a flight that runs; it is answered now or before the mutex is released. Its lease goes back to the tier, and a
-// flight that it has blocked becomes ready. Returns whether it was its key's current one.
+// flight that it has blocked becomes ready. Returns whether it was its key's current one. The caller counts it as ended
+// when its result can be seen: flights_.
 bool SingleFlight::Finish(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
-  flights_.fetch_sub(1, std::memory_order_relaxed);
   GiveBackLease(flight, after);
   if (unblocked != nullptr) {
     if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
@@ -668,9 +679,10 @@ void SingleFlight::Wake(AfterUnlock& after) {
 void SingleFlight::Settle(AfterUnlock& after) noexcept {
   Wake(after);
   while (!after.queued.empty()) {
-    FlightPtr flight = after.queued.Pop();
-    const LoadQueue queue = flight->queued_for;
-    Offer(queue, QueuedLoad(*this, queue, {std::move(flight)}, false));
+    Flights flights;
+    flights.push_back(after.queued.Pop());
+    const LoadQueue queue = flights.front()->queued_for;
+    Offer(queue, QueuedLoad(*this, queue, std::move(flights), false));
   }
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));

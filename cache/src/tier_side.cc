@@ -247,6 +247,7 @@ bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   TierLease lease = std::exchange(flight->tier->lease, {});
   core.Finish(flight, now, after);
   core.AnswerFlight(*flight, std::move(value), after);
+  core.flights_.fetch_sub(1, std::memory_order_relaxed);
   if (loads) try {
       const FlightPtr refresh = core.StartFlight(flight->key.at(), flight->loader, now, true);
       refresh->tier->key = flight->tier->key;
@@ -297,6 +298,7 @@ void TierSide::LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& af
     core.AnswerFlight(*flight, absl::UnknownError(""), after);
   }
   core.Finish(flight, now, after);
+  core.flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Gives results of loaders to the tier, which says whether they are current: some, from the first one on. Returns their

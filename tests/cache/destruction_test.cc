@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/manual_executor.h"
 #include "cache/test_cache.h"
 
 namespace stockade::testing {
@@ -90,6 +91,27 @@ TEST(CacheDestructionTest, Destructor_RefreshRunning_WaitsForIt) {
   std::jthread opener([&] { door.Open(); });
   cache.reset();
   EXPECT_TRUE(ended);
+}
+
+// The loads were queued by calls that have given up.
+TEST(CacheDestructionTest, Destructor_ByTheEndOfALoaderThatDoesNotRun_DoesNotWaitForItself) {
+  MetricsRegistry registry;
+  ManualClock clock;
+  ManualExecutor executor;
+  auto cache = std::make_shared<IntCache>(
+      LoadingCacheOptions{.clock = &clock, .load_executor = &executor, .metrics = &registry});
+  const std::weak_ptr<IntCache> weak = cache;
+  std::jthread caller([&] {
+    const auto load = [cache](const int&, LoadContext&) -> absl::StatusOr<int> { return 1; };
+    EXPECT_EQ(Text(cache->GetOrLoad(1, load, {.timeout = absl::Seconds(1)})), "DEADLINE_EXCEEDED");
+  });
+  AwaitWaiters(registry, 1);
+  clock.Advance(absl::Seconds(2));
+  caller.join();
+  cache.reset();
+  EXPECT_FALSE(weak.expired());
+  executor.RunAll();
+  EXPECT_TRUE(weak.expired());
 }
 
 TEST(CacheDestructionDeathTest, Destructor_ByTheCachesOwnLoader_AbortsWithName) {

@@ -4,7 +4,12 @@
 #include <latch>
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "cache/manual_executor.h"
 #include "cache/test_cache.h"
 
 // User code that the cache runs calls the cache again. If the cache had an unfinished flight or a locked mutex at that
@@ -171,6 +176,50 @@ TEST(ReentryTest, Writes_UpdateEachOthersCache_AreRefused) {
   std::jthread b([&] { update(right, left); });
 }
 
+// The listener runs at the end of the call that removes the entry, which no longer reads it then.
+TEST(ReentryTest, ListenerOfAStrictRead_UpdatesTheKey_DoesSoHereAndByAnotherThread) {
+  ManualClock clock;
+  IntCache* self = nullptr;
+  std::vector<std::string> updated;
+  IntCache cache(
+      {.ttl = absl::Seconds(10), .strict = true, .clock = &clock, .metrics = nullptr},
+      IntCache::Callbacks{.load = ItsKey, .on_removal = [&](const int& key, const CacheHandle<int>&, RemovalCause) {
+                            updated.push_back(CodeOf(self->UpdateThrough(key, Ok)));
+                            std::jthread([&] { updated.push_back(CodeOf(self->UpdateThrough(key, Ok))); });
+                          }});
+  self = &cache;
+  cache.Put(1, 1);
+  clock.Advance(absl::Seconds(20));
+  EXPECT_FALSE(cache.GetIfPresent(1).has_value());
+  EXPECT_EQ(updated, (std::vector<std::string>{"OK", "OK"}));
+}
+
+// The call that finds the load hung tells the listener.
+TEST(ReentryTest, ListenerOfACallThatHasWaited_SeesNoWaiters) {
+  MetricsRegistry registry;
+  ManualClock clock;
+  Door door;
+  double waiters = -1;
+  IntCache cache(
+      {.ttl = absl::Seconds(10), .load_hard_timeout = absl::Seconds(5), .clock = &clock, .metrics = &registry},
+      IntCache::Callbacks{.load = [&](const int&, ValueLoadContext<int>&) -> absl::StatusOr<int> {
+                            door.Pass();
+                            return 2;
+                          },
+                          .on_removal = [&](const int&, const CacheHandle<int>&,
+                                            RemovalCause) { waiters = Metric(registry, "stockade_cache_waiters"); }});
+  cache.Put(1, 1);
+  clock.Advance(absl::Seconds(20));
+  std::jthread leader([&] { (void)cache.Get(1); });
+  door.AwaitArrivals(1);
+  std::jthread waiter([&] { EXPECT_EQ(Text(cache.Get(1)), "DEADLINE_EXCEEDED"); });
+  AwaitWaiters(registry, 1);
+  clock.Advance(absl::Seconds(20));
+  waiter.join();
+  EXPECT_EQ(waiters, 0);
+  door.Open();
+}
+
 // A value, or what a loader has captured, whose end reads the key 1.
 class EndTest : public ::testing::Test {
  protected:
@@ -270,6 +319,36 @@ TEST_F(EndTest, LoaderOfABlockedRefresh_DroppedByPut_EndsWithoutALock) {
   cache->Put(1, Held{});
   EXPECT_EQ(ended, 1);
   first.Open();
+}
+
+// Another call starts the refresh between the moment at which the loader is copied and that at which it is needed.
+TEST_F(EndTest, LoaderOfARefreshThatHasBegun_EndsWithoutALock) {
+  ManualExecutor executor;
+  cache = std::make_unique<Cache>(LoadingCacheOptions{.ttl = absl::Seconds(10),
+                                                      .refresh_ahead = 0.5,
+                                                      .clock = &clock,
+                                                      .refresh_executor = &executor,
+                                                      .metrics = nullptr},
+                                  [](const int&, LoadContext&) -> absl::StatusOr<Held> { return Held{}; });
+  cache->Put(1, Held{});
+  clock.Advance(absl::Seconds(6));
+  // Only the copy that the cache makes has what reads the key.
+  struct Loader {
+    std::function<std::shared_ptr<void>()> on_copy;
+    std::shared_ptr<void> held = nullptr;
+
+    explicit Loader(std::function<std::shared_ptr<void>()> f) : on_copy(std::move(f)) {}
+    Loader(const Loader& other) : on_copy(other.on_copy), held(on_copy()) {}
+    absl::StatusOr<Held> operator()(const int&, LoadContext&) const { return Held{}; }
+  };
+  const Loader loader([this] {
+    cache->Refresh(1);
+    return ThatReads().last;
+  });
+  EXPECT_TRUE(cache->GetOrLoad(1, loader).ok());
+  EXPECT_GE(ended, 1);
+  EXPECT_EQ(executor.scheduled(), 1);
+  executor.RunAll();
 }
 
 }  // namespace

@@ -116,12 +116,12 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
       STOCKADE_EXCLUDES(kShardMutex);
   // Takes a place among the waiters of the flight that a call has joined. Not OK: the call does not wait.
   using Enqueue = absl::FunctionRef<absl::Status(Instant now, AfterUnlock&)>;
-  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
-                                    Enqueue enqueue) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
+      STOCKADE_EXCLUDES(kShardMutex);
   void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
-  void QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader, AfterUnlock& after)
+  void QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr& loader, AfterUnlock& after)
       STOCKADE_REQUIRES(kShardMutex);
 
   // Batches (batch.cc).

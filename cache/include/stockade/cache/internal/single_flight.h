@@ -54,6 +54,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
       STOCKADE_REQUIRES(kShardMutex);
   void Begin(Flight& flight, Instant now) STOCKADE_REQUIRES(kShardMutex);
   std::optional<Answer> Wait(CacheCall& call) STOCKADE_EXCLUDES(kShardMutex);
+  std::optional<Answer> AwaitOrRun(CacheCall& call, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Expired(const CacheCall& call, Instant now) const;
   std::optional<Answer> GiveUp(CacheCall& call, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void DropIfUnwanted(Shard& shard, Flight& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
@@ -94,7 +95,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   void HandOn(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now) STOCKADE_REQUIRES(kShardMutex);
-  void BeginAll(Flights& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  std::span<const FlightPtr> BeginAll(Flights& flights, LoadQueue queue) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void CheckNotInLoader() const;
 
   // With a tier or without.
