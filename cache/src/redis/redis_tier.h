@@ -158,6 +158,8 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   void Close(const std::shared_ptr<TierSpace>& space);
 
  private:
+  // Messages that wait for the thread, or that no heartbeat has confirmed. Beyond it, heartbeats have to do.
+  static constexpr size_t kMaxMessages = 10'000;
   using Spaces = std::map<std::string, std::shared_ptr<TierSpace>, std::less<>>;
   RedisTier(RedisCacheTierOptions options, bool in_cluster);
 
@@ -206,6 +208,8 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   void HoldLocked(TierSpace& space, const std::string& token, HeldLease lease) STOCKADE_REQUIRES(mutex_);
   uint64_t RequestBeatLocked() STOCKADE_REQUIRES(mutex_);
   bool Silent() const;
+  // Whether waiting does not help: somebody has to change the options, or what the user may do.
+  static bool IsRefusal(const absl::Status& status);
 
   const RedisCacheTierOptions options_;
   const bool in_cluster_;

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "redis_tier_scripts.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -21,6 +23,7 @@ constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 // load's age has doubled, and after a fifth of a lease.
 constexpr absl::Duration kShortestPollIfWoken = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPollIfWoken = absl::Seconds(1);
+constexpr absl::Duration kClosePatience = absl::Milliseconds(100);
 
 int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
 
@@ -327,5 +330,293 @@ bool RedisTierCache::AwaitAll(Instant deadline) {
 }
 
 void RedisTierCache::CancelWaits() { tier_->CancelWaits(*space_); }
+
+TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std::string_view codec_id,
+                     TierListener& cache_listener, TierTokens* tokens, MetricsRegistry* registry)
+    : cache(cache_name),
+      codec(codec_id),
+      keys(tier_keys, cache_name, codec_id),
+      listener(cache_listener),
+      read_state(RedisCommand("HMGET")
+                     .Key(tier_keys.state)
+                     .Arg("i")
+                     .Arg("q")
+                     .Arg(Concat("a:", cache))
+                     .Arg(Concat("c:", cache, ":", codec))),
+      queue(tokens),
+      codecs(codec_id),
+      metrics(registry, TierCacheMetricDefs(), {{"cache", cache}}) {
+  metrics.AddGauge(kTierLeases, [this] { return static_cast<double>(lease_count.load(std::memory_order_relaxed)); });
+  metrics.AddGauge(kTierInvalidationsPending,
+                   [this] { return static_cast<double>(pending_count.load(std::memory_order_relaxed)); });
+}
+
+void RedisTier::Register(const TierSpace& space, const TierReign& reign, absl::Duration timeout) {
+  const RedisCommand open = RedisCommand(TierOpenScript(), {keys_.state})
+                                .Arg(reign.incarnation)
+                                .Arg(space.cache)
+                                .Arg(space.codec)
+                                .Idempotent();
+  NoteReply(calls_->Run(open, reign.Call(timeout)).status());
+}
+
+std::shared_ptr<const TierReign> RedisTier::AwaitReign(const TierSpace& space, std::span<const TierAsk> questions,
+                                                       std::vector<size_t>& open, uint64_t beat, Instant deadline) {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    if (away_) return nullptr;
+    bool in_flight = false;
+    if (!space.queue.empty()) {
+      std::erase_if(open, [&](size_t n) {
+        const InvalidationQueue::Concern concern = space.queue.ConcernOf(questions[n].key);
+        in_flight |= concern == InvalidationQueue::Concern::kInFlight;
+        return concern == InvalidationQueue::Concern::kQueued;
+      });
+    }
+    const bool trusted = clock_->Now() < trusted_until();
+    if (reign_ != nullptr && beats_ended_ >= beat && trusted && !in_flight) return reign_;
+    if (!trusted && !beat_requested_ && beats_begun_ == beats_ended_) {
+      beat_requested_ = true;
+      wake_.NotifyOne();
+    }
+    if (!changed_.WaitUntil(*clock_, mutex_, deadline)) return nullptr;
+  }
+}
+
+void RedisTier::Hold(TierSpace& space, const std::string& token, HeldLease lease) {
+  const MutexLock lock(mutex_);
+  HoldLocked(space, token, std::move(lease));
+}
+
+void RedisTier::HoldLocked(TierSpace& space, const std::string& token, HeldLease lease) {
+  if (reign_ == nullptr || lease.reign != reign_->ordinal) return;  // It is void.
+  space.leases.insert_or_assign(token, std::move(lease));
+  space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
+  if (space.leases.size() == 1) wake_.NotifyOne();
+}
+
+void RedisTier::Unhold(TierSpace& space, const std::string& token) {
+  const MutexLock lock(mutex_);
+  space.leases.erase(token);
+  space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
+}
+
+RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key, std::string_view token,
+                                   bool drop) const {
+  const std::string record = space.keys.Record(key);
+  const std::string lease = space.keys.Lease(key);
+  const std::string waiters = space.keys.Waiters(key);
+  return RedisCommand(TierEndScript(), {record, lease, waiters})
+      .Arg(token)
+      .Arg(drop ? "1" : "")
+      .Arg(publish_command())
+      .Idempotent();
+}
+
+void RedisTier::GiveBack(const TierSpace& space, std::string_view key, std::string_view token) {
+  // The connection keeps the order, so this runs after the command whose outcome is unknown. If the server does not
+  // know the script yet, it is sent again, and a later question may overtake it: that is then kBusy, and asks again. A
+  // lease that has lapsed needs no end.
+  calls_->RunAsync(EndCommand(space, key, token, false), [](const absl::StatusOr<RedisReply>&) {},
+                   {.timeout = std::max<absl::Duration>(options_.lease, options_.timeout)});
+}
+
+uint64_t RedisTier::Queue(TierSpace& space, const TierTarget& target) {
+  const MutexLock lock(mutex_);
+  const uint64_t id = space.queue.Add(TierInvalidation(target), clock_->Now());
+  space.pending_count.store(space.queue.size(), std::memory_order_relaxed);
+  return id;
+}
+
+RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReign& reign,
+                                          const PendingInvalidation& pending, std::string_view token) const {
+  std::vector<std::string> keys = {keys_.state, keys_.journal};
+  size_t own = 0;
+  if (pending.scope == TierScope::kKey) {
+    for (std::string_view rest = space.codecs; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      const std::string_view codec = rest.substr(0, end);
+      const TierEntryKeys entry(keys_, space.cache, codec);
+      keys.push_back(entry.Record(pending.text));
+      keys.push_back(entry.Lease(pending.text));
+      if (codec == space.codec) own = keys.size();  // Lua counts from 1.
+      keys.push_back(entry.Waiters(pending.text));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  const bool repeat = pending.sent_in == reign.ordinal;
+  RedisCommand command(TierInvalidateScript(), views);
+  command.Arg(reign.incarnation).Arg(pending.operation).Arg(options_.journal_length).Arg(space.cache);
+  const char scope = static_cast<char>(pending.scope);
+  command.Arg(std::string_view(&scope, 1)).Arg(pending.text).Arg(space.codecs);
+  if (repeat) {
+    command.Arg(pending.sent_after);
+  } else {
+    command.Arg("");
+  }
+  command.Arg(own > 0 ? token : std::string_view()).Arg(absl::ToInt64Milliseconds(options_.lease)).Arg(own);
+  command.Arg(publish_command());
+  return command;
+}
+
+InvalidationReply RedisTier::ReadInvalidation(const absl::StatusOr<RedisReply>& reply) {
+  using Kind = InvalidationReply::Kind;
+  if (absl::IsAborted(reply.status())) return {.kind = Kind::kAdopt, .status = reply.status()};
+  if (!reply.ok()) return {.kind = Kind::kFailed, .status = reply.status()};
+  const std::string_view code = CodeOf(reply);
+  const std::span<const RedisReply> parts = reply->elements();
+  if (code == "A") return {.kind = Kind::kAdopt, .status = absl::AbortedError("another reign")};
+  if (code == "R" && parts.size() == 2) return {.kind = Kind::kCodecs, .codecs = std::string(parts[1].text())};
+  if (code == "K" && parts.size() == 4) {
+    return {.kind = Kind::kAccepted,
+            .position = NumberAt(parts, 1),
+            .granted = NumberAt(parts, 2) == 1,
+            .dropped_tags = NumberAt(parts, 3) == 1};
+  }
+  return {.kind = Kind::kFailed, .status = Unexpected("invalidate", *reply)};
+}
+
+void RedisTier::NoteFailed(PendingInvalidation& pending, const TierReign& reign, uint64_t sent_after,
+                           const absl::Status& status) {
+  if (!RedisOutcomeUnknown(status) || pending.sent_in == reign.ordinal) return;
+  pending.sent_in = reign.ordinal;
+  pending.sent_after = sent_after;
+}
+
+void RedisTier::Accepted(TierSpace& space, uint64_t id, const TierReign& reign, const InvalidationReply& reply) {
+  newest_accepted_ = std::max(newest_accepted_, reign.Expose(reply.position));
+  if (const PendingInvalidation* pending = space.queue.Find(id); pending != nullptr) {
+    space.metrics.Observe(kTierInvalidationSeconds, clock_->Now() - pending->since);
+    space.metrics.Add(kTierInvalidationsOwn);
+  }
+  if (reply.dropped_tags) metrics_.Add(kTierTagsDropped);
+  space.queue.Accept(id);
+  space.pending_count.store(space.queue.size(), std::memory_order_relaxed);
+  changed_.NotifyAll();
+}
+
+TierInvalidated RedisTier::Await(TierSpace& space, uint64_t id, bool with_lease) {
+  const Instant deadline = clock_->Now() + options_.timeout;
+  {
+    const MutexLock lock(mutex_);
+    PendingInvalidation* pending = space.queue.Find(id);
+    if (pending == nullptr) return {.accepted = true, .position = newest_accepted_};
+    if (pending->state == PendingInvalidation::State::kHeld) {
+      pending->state = PendingInvalidation::State::kSending;
+    } else {
+      while (!away_ && space.queue.Find(id) != nullptr) {
+        if (!changed_.WaitUntil(*clock_, mutex_, deadline)) break;
+      }
+      if (space.queue.Find(id) != nullptr) return {};
+      return {.accepted = true, .position = newest_accepted_};
+    }
+  }
+  TierInvalidated result = Send(space, id, with_lease, deadline);
+  if (!result.accepted) {
+    const MutexLock lock(mutex_);
+    space.queue.Enqueue(id);
+    wake_.NotifyOne();
+    changed_.NotifyAll();  // Questions that wait for it.
+  }
+  return result;
+}
+
+TierInvalidated RedisTier::Send(TierSpace& space, uint64_t id, bool with_lease, Instant deadline) {
+  const std::string token = with_lease ? NewTokens(1)[0] : std::string();
+  std::string key;
+  bool may_be_granted = false;
+  uint64_t beat = 0;
+  for (Instant sent = clock_->Now(); sent < deadline; sent = clock_->Now()) {
+    std::shared_ptr<const TierReign> reign;
+    std::optional<RedisCommand> command;
+    uint64_t sent_after = 0;
+    {
+      const MutexLock lock(mutex_);
+      while (!away_ && (reign_ == nullptr || beats_ended_ < beat)) {
+        if (!changed_.WaitUntil(*clock_, mutex_, deadline)) break;
+      }
+      if (away_ || reign_ == nullptr || beats_ended_ < beat) break;
+      reign = reign_;
+      sent_after = applied_;
+      const PendingInvalidation* pending = space.queue.Find(id);
+      key = pending->text;
+      command = InvalidateCommand(space, *reign, *pending, token);
+    }
+    if (beat > 0) AwaitServer(*reign, deadline);
+    sent = clock_->Now();
+    const absl::StatusOr<RedisReply> answer = calls_->Run(*command, reign->Call(deadline - sent));
+    NoteReply(answer.status());
+    const InvalidationReply reply = ReadInvalidation(answer);
+    may_be_granted |= with_lease && RedisOutcomeUnknown(reply.status);
+    const MutexLock lock(mutex_);
+    if (reply.kind == InvalidationReply::Kind::kAccepted) {
+      Accepted(space, id, *reign, reply);
+      TierInvalidated result = {.accepted = true, .position = reign->Expose(reply.position)};
+      if (reply.granted) {
+        HoldLocked(space, token,
+                   {.key = space.keys.Lease(key),
+                    .reign = reign->ordinal,
+                    .renew_at = sent + options_.lease / 4,
+                    .give_up_at = sent + options_.max_load});
+        result.lease = {.token = token, .position = result.position};
+      }
+      return result;
+    }
+    NoteFailed(*space.queue.Find(id), *reign, sent_after, reply.status);
+    if (reply.kind == InvalidationReply::Kind::kCodecs) {
+      space.codecs = reply.codecs;
+    } else if (reply.kind == InvalidationReply::Kind::kAdopt) {
+      beat = RequestBeatLocked();
+    } else if (!absl::IsUnavailable(reply.status) || !RedisOutcomeUnknown(reply.status)) {
+      break;
+    }
+  }
+  if (may_be_granted) GiveBack(space, key, token);
+  return {};
+}
+
+bool RedisTier::AwaitAll(const TierSpace& space, Instant deadline) {
+  const MutexLock lock(mutex_);
+  const uint64_t newest = space.queue.newest();
+  while (space.queue.AnyUpTo(newest)) {
+    if (space.waits_cancelled) return false;
+    if (!changed_.WaitUntil(*clock_, mutex_, deadline)) return !space.queue.AnyUpTo(newest);
+  }
+  return true;
+}
+
+void RedisTier::CancelWaits(TierSpace& space) {
+  const MutexLock lock(mutex_);
+  space.waits_cancelled = true;
+  changed_.NotifyAll();
+}
+
+void RedisTier::Close(const std::shared_ptr<TierSpace>& space) {
+  std::vector<RedisCommand> ends;
+  size_t dropped = 0;
+  bool away = false;
+  {
+    const MutexLock lock(mutex_);
+    spaces_.erase(space->cache);
+    while (calling_ || space->hears) changed_.Wait(mutex_);
+    for (const auto& [token, lease] : space->leases) {
+      ends.push_back(EndCommand(*space, std::string_view(lease.key).substr(space->keys.leases.size()), token, false));
+    }
+    space->leases.clear();
+    space->lease_count.store(0, std::memory_order_relaxed);
+    dropped = space->queue.size();
+    away = away_;
+  }
+  if (!ends.empty() && !away) {
+    calls_->RunMany(ends, {.timeout = std::min<absl::Duration>(kClosePatience, options_.timeout)});
+  }
+  if (dropped == 0) return;
+  space->metrics.Add(kTierInvalidationsDropped, dropped);
+  Log(LogSeverity::kError,
+      Concat("RedisCacheTier '", options_.prefix, "': the cache '", space->cache,
+             "' was destroyed before Redis accepted ", dropped,
+             " of its invalidations; other processes may serve outdated values until these expire"));
+}
 
 }  // namespace stockade::cache_internal

@@ -1,5 +1,6 @@
 #include "redis_tier_scripts.h"
 
+#include <algorithm>
 #include <string>
 
 #include "stockade/base/strings.h"
@@ -474,6 +475,18 @@ const RedisScript& TierExtendScript() {
 const RedisScript& TierInvalidateScript() {
   static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kLeases, kWaiters, kInvalidate));
   return script;
+}
+
+uint64_t NumberAt(std::span<const RedisReply> parts, size_t at) {
+  return at < parts.size() ? static_cast<uint64_t>(std::max<int64_t>(parts[at].integer(), 0)) : 0;
+}
+
+std::string_view CodeOf(const absl::StatusOr<RedisReply>& reply) {
+  return reply.ok() && !reply->elements().empty() ? reply->elements()[0].text() : std::string_view();
+}
+
+absl::Status Unexpected(std::string_view step, const RedisReply& reply) {
+  return absl::InternalError(Concat("unexpected answer to ", step, ": ", reply.ToString()));
 }
 
 }  // namespace stockade::cache_internal

@@ -1,6 +1,14 @@
 #ifndef STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_SCRIPTS_H_
 #define STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_SCRIPTS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/redis/redis_reply.h"
 #include "stockade/redis/redis_script.h"
 
 namespace stockade::cache_internal {
@@ -25,6 +33,11 @@ const RedisScript& TierEndScript();
 const RedisScript& TierExtendScript();
 // Invalidates a key, a tag, all, or all that processes have in memory.
 const RedisScript& TierInvalidateScript();
+
+// The integer at `at` of an array, or 0.
+uint64_t NumberAt(std::span<const RedisReply> parts, size_t at);
+std::string_view CodeOf(const absl::StatusOr<RedisReply>& reply);
+absl::Status Unexpected(std::string_view step, const RedisReply& reply);
 
 }  // namespace stockade::cache_internal
 
