@@ -434,48 +434,24 @@ end
 return {'K', sequence, granted, dropped}
 )lua";
 
+constexpr std::string_view kCall = "local call = redis.call";
+
+template <const std::string_view&... kParts>
+const RedisScript& Script() {
+  static const RedisScript& script = *new RedisScript(Concat(kParts...));
+  return script;
+}
+
 }  // namespace
 
-const RedisScript& TierAdoptScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kAdopt));
-  return script;
-}
-
-const RedisScript& TierOpenScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kOpen));
-  return script;
-}
-
-const RedisScript& TierSyncScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kSync));
-  return script;
-}
-
-const RedisScript& TierAskScript() {
-  static const RedisScript& script =
-      *new RedisScript(Concat(kReadState, kRecords, kAsk, kLeases, kWaiters, kAskForLease));
-  return script;
-}
-
-const RedisScript& TierFillScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kLeases, kWaiters, kRecords, kFill));
-  return script;
-}
-
-const RedisScript& TierEndScript() {
-  static const RedisScript& script = *new RedisScript(Concat("local call = redis.call", kLeases, kWaiters, kEnd));
-  return script;
-}
-
-const RedisScript& TierExtendScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kLeases, kExtend));
-  return script;
-}
-
-const RedisScript& TierInvalidateScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kLeases, kWaiters, kInvalidate));
-  return script;
-}
+const RedisScript& TierAdoptScript() { return Script<kReadState, kState, kAdopt>(); }
+const RedisScript& TierOpenScript() { return Script<kReadState, kState, kOpen>(); }
+const RedisScript& TierSyncScript() { return Script<kReadState, kState, kSync>(); }
+const RedisScript& TierAskScript() { return Script<kReadState, kRecords, kAsk, kLeases, kWaiters, kAskForLease>(); }
+const RedisScript& TierFillScript() { return Script<kReadState, kLeases, kWaiters, kRecords, kFill>(); }
+const RedisScript& TierEndScript() { return Script<kCall, kLeases, kWaiters, kEnd>(); }
+const RedisScript& TierExtendScript() { return Script<kReadState, kLeases, kExtend>(); }
+const RedisScript& TierInvalidateScript() { return Script<kReadState, kState, kLeases, kWaiters, kInvalidate>(); }
 
 uint64_t NumberAt(std::span<const RedisReply> parts, size_t at) {
   return at < parts.size() ? static_cast<uint64_t>(std::max<int64_t>(parts[at].integer(), 0)) : 0;
