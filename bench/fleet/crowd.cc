@@ -86,7 +86,7 @@ void Crowd::Send(redisContext& context) {
   if (redisBufferWrite(&context, &done) != REDIS_OK || done == 0) Fail("send", context.errstr);
 }
 
-// As RedisTier::Loop() jitters it.
+// As RedisTier::Run() jitters it.
 absl::Duration Crowd::Interval() { return kHeartbeat * std::uniform_real_distribution<double>(0.9, 1.1)(random_); }
 
 void Crowd::Beat(Process& process) {

@@ -1,7 +1,7 @@
 #include "redis_tier.h"
 
-#include <algorithm>
-#include <cstddef>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "redis_tier_cache.h"
@@ -15,15 +15,14 @@
 namespace stockade::cache_internal {
 namespace {
 
+// The most bytes that a sync asks for. An entry counts 1 KB more than its own bytes.
+constexpr int64_t kMaxBytesPerSync = 1 << 20;
 constexpr size_t kInvalidationsPerBatch = 1000;
 // Leases that one command renews, and commands between which the thread looks for other work.
 constexpr size_t kLeasesPerCommand = 256;
 constexpr size_t kRenewalsAtOnce = 16;
-// Longer ones are of nobody who invalidates what a cache can have: the names and the position are below 256 bytes.
+// A cache has no key or tag that needs a longer message: the names and the position are below 256 bytes.
 constexpr size_t kMaxMessageBytes = kMaxTierTextBytes + 256;
-// A key's invalidation that a moving slot refuses for so long becomes one of all, which needs the state and the journal
-// alone.
-constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
 
 absl::Status CheckTierName(std::string_view field, std::string_view name, size_t longest) {
   const bool printable = std::all_of(name.begin(), name.end(),
@@ -44,7 +43,7 @@ RedisTier::RedisTier(RedisCacheTierOptions options, bool in_cluster)
     : options_(std::move(options)),
       in_cluster_(in_cluster),
       keys_(options_.prefix),
-      bytes_per_sync_(MostBytesPerSync()),
+      max_bytes_per_sync_(std::min(kMaxBytesPerSync, static_cast<int64_t>(options_.redis.max_reply_bytes / 2))),
       inbox_id_(TierTokens().InboxId()),
       metrics_(options_.metrics, TierMetricDefs(), {{"tier", options_.prefix}}) {
   metrics_.AddGauge(kTierTrusted, [this] { return clock_->Now() < trusted_until() ? 1.0 : 0.0; });
@@ -62,14 +61,13 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
   std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options), in_cluster), [](RedisTier* one) {
     if (!one->InForkedChild()) delete one;
   });
-  if (absl::Status begun = tier->Begin(url); !begun.ok()) return begun;
-  if (absl::Status started = StartThread(tier->thread_, [tier = tier.get()] { tier->Loop(); }); !started.ok()) {
-    return started;
-  }
+  absl::Status started = tier->Start(url);
+  if (started.ok()) started = StartThread(tier->thread_, [tier = tier.get()] { tier->Run(); });
+  if (!started.ok()) return started;
   return tier;
 }
 
-absl::Status RedisTier::Begin(std::string_view url) {
+absl::Status RedisTier::Start(std::string_view url) {
   const Instant deadline = clock_->Now() + options_.redis.connect_timeout;
   absl::Status first;
   RedisOptions redis = options_.redis;
@@ -87,7 +85,7 @@ absl::Status RedisTier::Begin(std::string_view url) {
   }
   if (absl::Status subscribed = Subscribe(); !subscribed.ok()) return subscribed;
   if (first.ok()) {
-    first = Beat(deadline);
+    first = Heartbeat(deadline);
     if (first.ok()) return first;
     if (options_.require_redis || IsRefusal(first)) {
       return absl::Status(first.code(), Concat("RedisCacheTier '", options_.prefix, "': key '", keys_.state,
@@ -97,7 +95,7 @@ absl::Status RedisTier::Begin(std::string_view url) {
   Log(LogSeverity::kWarning,
       Concat("RedisCacheTier '", options_.prefix, "': begins without Redis: ", first.ToString()));
   logged_ = Logged::kFailure;
-  const MutexLock lock(mutex_);
+  const MutexLock lock(mutex());
   away_ = true;
   return absl::OkStatus();
 }
@@ -116,101 +114,119 @@ absl::Status RedisTier::Subscribe() {
   return absl::OkStatus();
 }
 
-void RedisTier::OnJournalMessage(std::string_view message) {
-  if (message.size() > kMaxMessageBytes) return;
-  const MutexLock lock(mutex_);
-  if (received_.size() >= kMaxMessages) return;
-  received_.emplace_back(message);
-  if (received_.size() == 1) wake_.NotifyOne();
-}
-
-// Not by the tier's thread, because callers wait for it.
-void RedisTier::OnInboxMessage(std::string_view message) {
-  const std::optional<TierLeaseName> lease = ReadTierLease(keys_, message);
-  if (!lease) return;
-  std::shared_ptr<TierSpace> space;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = spaces_.find(lease->cache);
-    if (found == spaces_.end() || found->second->codec != lease->codec) return;
-    space = found->second;
-    space->hears = true;
-  }
-  metrics_.Add(kTierLeaseMessages);
-  space->listener.OnLeaseEnded(lease->key);
-  const MutexLock lock(mutex_);
-  space->hears = false;
-  changed_.NotifyAll();
-}
-
 RedisTier::~RedisTier() {
   [this] {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(mutex());
     stopping_ = true;
   }();
   wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
+// The caches.
+
 absl::StatusOr<std::unique_ptr<TierCache>> RedisTier::Open(std::string_view cache, std::string_view codec,
                                                            TierListener& listener) {
   CheckFork();
   if (absl::Status valid = CheckTierName("cache", cache, 64); !valid.ok()) return valid;
   if (absl::Status valid = CheckTierName("codec", codec, 32); !valid.ok()) return valid;
-  // Outside of the mutex, because the metrics have locks of their own.
-  const auto space = std::make_shared<TierSpace>(keys_, cache, codec, listener, &tokens_, options_.metrics);
-  std::shared_ptr<const TierReign> reign;
+  // Without the mutex, because the metrics have locks of their own.
+  auto opened = std::make_unique<RedisTierCache>(shared_from_this(), ++opened_, cache, codec, listener);
+  TierReignPtr reign;
   {
-    const MutexLock lock(mutex_);
-    if (!spaces_.emplace(std::string(cache), space).second) {
+    const MutexLock lock(mutex());
+    if (!caches_.emplace(cache, opened.get()).second) {
       return absl::FailedPreconditionError(
           Concat("RedisCacheTier '", options_.prefix, "': the cache '", cache, "' is already open"));
     }
-    if (!away_) reign = reign_;
+    reign = UsableReign();
   }
   // If this fails, the first question registers the codec.
-  if (reign != nullptr) Register(*space, *reign, options_.timeout);
-  return std::make_unique<RedisTierCache>(shared_from_this(), space);
+  if (reign != nullptr) opened->Register(*reign, options_.timeout);
+  return opened;
+}
+
+bool RedisTier::Remove(const RedisTierCache& cache) {
+  const auto found = caches_.find(cache.name());
+  if (found == caches_.end() || found->second != &cache) return false;
+  caches_.erase(found);
+  while (thread_calls_ || inbox_calls_ == &cache) changed_.Wait(mutex());
+  return true;
+}
+
+void RedisTier::WithCaches(absl::FunctionRef<void(const Caches&)> call) {
+  Caches caches;
+  {
+    const MutexLock lock(mutex());
+    caches = caches_;
+    thread_calls_ = true;
+  }
+  call(caches);
+  const MutexLock lock(mutex());
+  thread_calls_ = false;
+  changed_.NotifyAll();
+}
+
+RedisTierCache* RedisTier::FindCache(uint64_t number) {
+  for (const auto& [name, cache] : caches_) {
+    if (cache->number() == number) return cache;
+  }
+  return nullptr;
 }
 
 TierStats RedisTier::Stats() const {
   CheckFork();
-  const auto count = [](const ComponentMetrics& metrics, size_t metric) {
-    return metrics.enabled() ? metrics.set()->CounterValue(metric) : 0;
-  };
   TierStats stats = {
       .trusted = clock_->Now() < trusted_until(),
       .away = away_,
       .subscribed = subscribed_,
-      .heartbeats = count(metrics_, kTierHeartbeatsOk),
-      .heartbeats_failed = count(metrics_, kTierHeartbeatsFailed) + count(metrics_, kTierHeartbeatsRefused),
-      .reigns = count(metrics_, kTierReigns),
-      .gaps = count(metrics_, kTierGaps),
-      .invalidation_messages = count(metrics_, kTierInvalidationMessages),
-      .lease_messages = count(metrics_, kTierLeaseMessages),
-      .tags_dropped = count(metrics_, kTierTagsDropped)};
-  const MutexLock lock(mutex_);
-  for (const auto& [name, space] : spaces_) {
-    const auto of = [&](TierCacheMetric metric) { return count(space->metrics, metric); };
-    stats.caches.push_back({.cache = name,
-                            .hits = of(kTierHit),
-                            .granted = of(kTierGranted),
-                            .busy = of(kTierBusy),
-                            .away = of(kTierAway),
-                            .undecodable = of(kTierUndecodable),
-                            .stored = of(kTierStored),
-                            .unstored = of(kTierUnstored),
-                            .refused = of(kTierRefused),
-                            .unanswered = of(kTierFillAway),
-                            .leases_lost = of(kTierLeasesLost),
-                            .leases_returned = of(kTierLeasesReturned),
-                            .invalidations_accepted = of(kTierInvalidationsOwn),
-                            .invalidations_applied = of(kTierInvalidationsReported),
-                            .invalidations_dropped = of(kTierInvalidationsDropped),
-                            .invalidations_pending = static_cast<int64_t>(space->queue.size()),
-                            .leases = static_cast<int64_t>(space->leases.size())});
-  }
+      .heartbeats = CountOf(metrics_, kTierHeartbeatsOk),
+      .heartbeats_failed = CountOf(metrics_, kTierHeartbeatsFailed) + CountOf(metrics_, kTierHeartbeatsRefused),
+      .reigns = CountOf(metrics_, kTierReigns),
+      .gaps = CountOf(metrics_, kTierGaps),
+      .invalidation_messages = CountOf(metrics_, kTierInvalidationMessages),
+      .lease_messages = CountOf(metrics_, kTierLeaseMessages),
+      .tags_dropped = CountOf(metrics_, kTierTagsDropped)};
+  const MutexLock lock(mutex());
+  for (const auto& [name, cache] : caches_) stats.caches.push_back(cache->Stats());
   return stats;
+}
+
+// The server, as calls and heartbeats find it.
+
+void RedisTier::RecordReply(const absl::Status& status) {
+  if (status.ok() || !RedisErrorCode(status).empty()) {
+    last_reply_.store(clock_->Now().nanoseconds(), std::memory_order_relaxed);
+    return;
+  }
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return;
+  if (!IsSilent() || away_) return;
+  Log(LogSeverity::kWarning,
+      Concat("RedisCacheTier '", options_.prefix, "': Redis does not answer: ", std::string(status.message())));
+  const MutexLock lock(mutex());
+  away_ = true;
+  RequestHeartbeat();  // It ends the absence if only this call met silence.
+  changed_.NotifyAll();
+}
+
+TierReignPtr RedisTier::AwaitReign(uint64_t heartbeat, Instant deadline) {
+  for (;;) {
+    if (away_) return nullptr;
+    if (reign_ != nullptr && heartbeats_ended_ >= heartbeat) return reign_;
+    if (!AwaitChange(deadline)) return nullptr;
+  }
+}
+
+bool RedisTier::IsReady(uint64_t heartbeat) {
+  const bool trusted = clock_->Now() < trusted_until();
+  if (!trusted && !heartbeat_requested_ && heartbeats_begun_ == heartbeats_ended_) RequestHeartbeat();
+  return trusted && reign_ != nullptr && heartbeats_ended_ >= heartbeat;
+}
+
+uint64_t RedisTier::RequestHeartbeat() {
+  heartbeat_requested_ = true;
+  wake_.NotifyOne();
+  return heartbeats_begun_ + 1;
 }
 
 void RedisTier::AwaitServer(const TierReign& reign, Instant deadline) {
@@ -218,215 +234,153 @@ void RedisTier::AwaitServer(const TierReign& reign, Instant deadline) {
   for (Instant now = clock_->Now(); now < deadline; now = clock_->Now()) {
     const absl::StatusOr<RedisServerIdentity> server = calls_->ServerOf(keys_.state, Duration(deadline - now));
     if (!server.ok() || !server->run_id.ok() || *server->run_id == *reign.run_id) return;
-    // The two clients have not both found the new server yet.
-    const MutexLock lock(mutex_);
-    changed_.WaitUntil(*clock_, mutex_, std::min(deadline, now + absl::Milliseconds(10)));
+    // One of the two clients has not found the new server yet.
+    const MutexLock lock(mutex());
+    AwaitChange(std::min(deadline, now + absl::Milliseconds(10)));
   }
 }
 
-std::shared_ptr<const TierReign> RedisTier::ReignNow() const {
-  const MutexLock lock(mutex_);
-  return away_ ? nullptr : reign_;
+// The subscriptions.
+
+void RedisTier::OnJournalMessage(std::string_view message) {
+  if (message.size() > kMaxMessageBytes) return;
+  const MutexLock lock(mutex());
+  if (received_.size() >= kMaxMessages) return;
+  received_.emplace_back(message);
+  if (received_.size() == 1) wake_.NotifyOne();
 }
 
-uint64_t RedisTier::RequestBeat() {
-  const MutexLock lock(mutex_);
-  return RequestBeatLocked();
-}
-
-uint64_t RedisTier::RequestBeatLocked() {
-  beat_requested_ = true;
-  wake_.NotifyOne();
-  return beats_begun_ + 1;
-}
-
-bool RedisTier::Silent() const {
-  return clock_->Now() - Instant::FromNanoseconds(last_reply_.load(std::memory_order_relaxed)) >= options_.timeout;
-}
-
-void RedisTier::NoteReply(const absl::Status& status) {
-  if (status.ok() || !RedisErrorCode(status).empty()) {
-    last_reply_.store(clock_->Now().nanoseconds(), std::memory_order_relaxed);
-    return;
+// Calls the listener itself, because callers wait for the message, and the tier's thread may be busy.
+void RedisTier::OnInboxMessage(std::string_view message) {
+  const std::optional<TierLeaseName> lease = ReadTierLease(keys_, message);
+  if (!lease) return;
+  RedisTierCache* cache = nullptr;
+  {
+    const MutexLock lock(mutex());
+    const auto found = caches_.find(lease->cache);
+    if (found == caches_.end() || found->second->codec() != lease->codec) return;
+    cache = found->second;
+    inbox_calls_ = cache;
   }
-  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return;
-  if (!Silent() || away_) return;
-  Log(LogSeverity::kWarning,
-      Concat("RedisCacheTier '", options_.prefix, "': Redis does not answer: ", std::string(status.message())));
-  const MutexLock lock(mutex_);
-  away_ = true;
-  RequestBeatLocked();  // It ends the absence if the silence was only this call's.
+  metrics_.Add(kTierLeaseMessages);
+  cache->listener().OnLeaseEnded(lease->key);
+  const MutexLock lock(mutex());
+  inbox_calls_ = nullptr;
   changed_.NotifyAll();
-}
-
-std::vector<std::string> RedisTier::NewTokens(size_t count) {
-  std::vector<std::string> tokens(count);
-  const MutexLock lock(mutex_);
-  const std::string_view owner = probe_command().empty() ? std::string_view() : inbox();
-  for (std::string& token : tokens) token = tokens_.LeaseToken(owner);
-  return tokens;
-}
-
-double RedisTier::Share() {
-  const MutexLock lock(mutex_);
-  return tokens_.Share();
 }
 
 // The thread.
 
-void RedisTier::Loop() {
-  Instant next_beat = clock_->Now() + options_.heartbeat;
+void RedisTier::Run() {
+  Instant next_heartbeat = clock_->Now() + options_.heartbeat;
   Instant next_renewal;
-  const absl::Duration renewal_check = options_.lease / 12;
   for (;;) {
-    bool messages = false;
-    bool beat = false;
-    bool renew = false;
-    bool send = false;
+    std::vector<std::string> messages;
+    Instant now;
+    Instant heartbeat_at, renew_at, retry_at;  // The infinite future: nothing is to be done.
+    double jitter = 0;
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(mutex());
       for (;;) {
         if (stopping_) return;
-        const Instant now = clock_->Now();
-        const bool leases = AnyLease();
-        const bool queued = AnyQueued();
-        messages = !received_.empty();
-        beat = beat_requested_ || now >= next_beat;
-        renew = leases && now >= next_renewal;
-        send = queued && !away_ && now >= next_send_;
-        if (messages || beat || renew || send) break;
-        Instant until = next_beat;
-        if (leases) until = std::min(until, next_renewal);
-        if (queued && !away_) until = std::min(until, next_send_);
-        wake_.WaitUntil(*clock_, mutex_, until);
+        now = clock_->Now();
+        heartbeat_at = heartbeat_requested_ ? now : next_heartbeat;
+        renew_at = retry_at = Instant::InfiniteFuture();
+        for (const auto& [name, cache] : caches_) {
+          if (cache->has_leases()) renew_at = next_renewal;
+          if (cache->has_queued() && !away_) retry_at = next_retry_;
+        }
+        messages.swap(received_);
+        const Instant next = std::min({heartbeat_at, renew_at, retry_at});
+        if (!messages.empty() || now >= next) break;
+        wake_.WaitUntil(*clock_, mutex(), next);
       }
+      jitter = 0.9 + 0.2 * tokens_.RandomFraction();
     }
-    if (messages) TakeMessages();
-    if (beat) {
-      next_beat = clock_->Now() + options_.heartbeat * (0.9 + 0.2 * Share());
-      NoteBeat(Beat(clock_->Now() + options_.timeout));  // The destructor may wait for it.
+    if (!messages.empty()) ApplyMessages(std::move(messages));
+    if (now >= heartbeat_at) {
+      next_heartbeat = clock_->Now() + options_.heartbeat * jitter;
+      LogHeartbeat(Heartbeat(clock_->Now() + options_.timeout));  // The destructor may wait for it.
     }
-    if (renew) {
-      next_renewal = clock_->Now() + (RenewLeases() ? absl::ZeroDuration() : renewal_check);
+    if (now >= renew_at) {
+      next_renewal = clock_->Now() + (RenewLeases() ? absl::ZeroDuration() : options_.lease / 12);
     }
-    if (send) SendQueued();
+    if (now >= retry_at) RetryInvalidations();
   }
 }
 
-bool RedisTier::AnyLease() const {
-  return std::any_of(spaces_.begin(), spaces_.end(), [](const auto& space) { return !space.second->leases.empty(); });
-}
-
-bool RedisTier::AnyQueued() const {
-  return std::any_of(spaces_.begin(), spaces_.end(),
-                     [](const auto& space) { return space.second->queue.queued() > 0; });
-}
-
-// Renews those that are due. Returns whether some are left, so that heartbeats do not wait for many.
+// Renews the leases that are due. Returns whether some are left, so that many leases do not delay a heartbeat.
 bool RedisTier::RenewLeases() {
-  struct Due {
-    std::shared_ptr<TierSpace> space;
-    std::string token;
-    std::string key;
-  };
-  std::vector<Due> due;
-  std::shared_ptr<const TierReign> reign;
+  std::vector<DueLease> due;
+  TierReignPtr reign;
   const Instant sent = clock_->Now();
   bool more = false;
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(mutex());
     reign = reign_;
     if (reign == nullptr) return false;
-    for (const auto& [name, space] : spaces_) {
-      absl::erase_if(space->leases, [&](const auto& held) { return held.second.give_up_at <= sent; });
-      space->lease_count.store(space->leases.size(), std::memory_order_relaxed);
-      for (const auto& [token, lease] : space->leases) {
-        if (lease.renew_at > sent) continue;
-        more = due.size() == kRenewalsAtOnce * kLeasesPerCommand;
-        if (more) break;
-        due.push_back({space, token, lease.key});
-      }
+    for (const auto& [name, cache] : caches_) {
+      more |= cache->CollectDueLeases(sent, kRenewalsAtOnce * kLeasesPerCommand, due);
     }
   }
   if (due.empty()) return false;
   std::vector<RedisCommand> commands;
   for (size_t first = 0; first < due.size(); first += kLeasesPerCommand) {
-    const std::span<const Due> part = std::span(due).subspan(first, std::min(kLeasesPerCommand, due.size() - first));
+    const std::span<const DueLease> part =
+        std::span(due).subspan(first, std::min(kLeasesPerCommand, due.size() - first));
     std::vector<std::string_view> keys = {keys_.state};
-    for (const Due& lease : part) keys.push_back(lease.key);
+    for (const DueLease& lease : part) keys.push_back(lease.key);
     RedisCommand& extend = commands.emplace_back(TierExtendScript(), keys);
     extend.Arg(reign->incarnation).Arg(absl::ToInt64Milliseconds(options_.lease));
-    for (const Due& lease : part) extend.Arg(lease.token);
+    for (const DueLease& lease : part) extend.Arg(lease.token);
     extend.Idempotent();
   }
   const std::vector<absl::StatusOr<RedisReply>> replies = service_->RunMany(commands, reign->Call(options_.timeout));
-  for (const absl::StatusOr<RedisReply>& reply : replies) NoteReply(reply.status());
-  const MutexLock lock(mutex_);
+  for (const absl::StatusOr<RedisReply>& reply : replies) RecordReply(reply.status());
+  const MutexLock lock(mutex());
+  RedisTierCache* cache = nullptr;
   for (size_t n = 0; n < due.size(); ++n) {
-    TierSpace& space = *due[n].space;
-    const auto held = space.leases.find(due[n].token);
-    if (held == space.leases.end()) continue;
     const absl::StatusOr<RedisReply>& reply = replies[n / kLeasesPerCommand];
     const size_t at = n % kLeasesPerCommand;
     if (!reply.ok() || at >= reply->elements().size()) continue;  // It stays due.
-    if (reply->elements()[at].integer() == 1) {
-      held->second.renew_at = sent + options_.lease / 4;
-    } else {
-      space.leases.erase(held);
-      space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
-      space.metrics.Add(kTierLeasesLost);
-    }
+    if (cache == nullptr || cache->number() != due[n].cache) cache = FindCache(due[n].cache);
+    if (cache != nullptr) cache->ApplyRenewal(due[n].token, reply->elements()[at].integer() == 1, sent);
   }
   return more;
 }
 
-void RedisTier::SendQueued() {
-  struct Sent {
-    std::shared_ptr<TierSpace> space;
-    uint64_t id;
+void RedisTier::RetryInvalidations() {
+  struct Batch {
+    uint64_t cache;
+    std::vector<uint64_t> ids;
   };
-  std::vector<Sent> sent;
+  std::vector<Batch> batches;
   std::vector<RedisCommand> commands;
-  std::shared_ptr<const TierReign> reign;
-  uint64_t sent_after = 0;
+  TierReignPtr reign;
+  uint64_t applied = 0;
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(mutex());
     reign = reign_;
     if (reign == nullptr) return;
-    sent_after = applied_;
-    for (const auto& [name, space] : spaces_) {
-      for (const uint64_t id : space->queue.TakeQueued(kInvalidationsPerBatch - sent.size())) {
-        sent.push_back({space, id});
-        commands.push_back(InvalidateCommand(*space, *reign, *space->queue.Find(id), {}));
-      }
+    applied = applied_;
+    for (const auto& [name, cache] : caches_) {
+      std::vector<uint64_t> ids = cache->TakeQueued(*reign, kInvalidationsPerBatch - commands.size(), commands);
+      if (!ids.empty()) batches.push_back({cache->number(), std::move(ids)});
     }
   }
   const std::vector<absl::StatusOr<RedisReply>> replies = service_->RunMany(commands, reign->Call(options_.timeout));
-  for (const absl::StatusOr<RedisReply>& reply : replies) NoteReply(reply.status());
+  for (const absl::StatusOr<RedisReply>& reply : replies) RecordReply(reply.status());
   bool failed = false;
-  const MutexLock lock(mutex_);
-  for (size_t n = 0; n < sent.size(); ++n) {
-    TierSpace& space = *sent[n].space;
-    const InvalidationReply reply = ReadInvalidation(replies[n]);
-    if (reply.kind == InvalidationReply::Kind::kAccepted) {
-      Accepted(space, sent[n].id, *reign, reply);
-      continue;
+  auto reply = replies.begin();
+  const MutexLock lock(mutex());
+  for (const Batch& batch : batches) {
+    RedisTierCache* const cache = FindCache(batch.cache);
+    for (const uint64_t id : batch.ids) {
+      if (cache != nullptr) failed |= !cache->ApplyRetry(id, *reign, applied, *reply);
+      ++reply;
     }
-    PendingInvalidation& pending = *space.queue.Find(sent[n].id);
-    NoteFailed(pending, *reign, sent_after, reply.status);
-    if (reply.kind == InvalidationReply::Kind::kCodecs) {
-      space.codecs = reply.codecs;
-    } else {
-      failed = true;
-      if (reply.kind == InvalidationReply::Kind::kAdopt) RequestBeatLocked();
-      if (RedisErrorCode(reply.status) == "TRYAGAIN" && pending.scope == TierScope::kKey &&
-          clock_->Now() - pending.since >= kMovingSlotPatience) {
-        space.queue.Widen(sent[n].id);
-      }
-    }
-    space.queue.Enqueue(sent[n].id);
   }
-  if (failed) next_send_ = clock_->Now() + options_.heartbeat;
+  if (failed) next_retry_ = clock_->Now() + options_.heartbeat;
 }
 
 }  // namespace stockade::cache_internal

@@ -1,9 +1,12 @@
 #ifndef STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_H_
 #define STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_H_
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,34 +16,23 @@
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "invalidation_queue.h"
+#include "absl/functional/function_ref.h"
 #include "redis_tier_record.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/mutex.h"
 #include "stockade/cache/cache_tier.h"
 #include "stockade/cache/redis_cache_tier.h"
-#include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_client.h"
 #include "tier_metrics.h"
 
 namespace stockade::cache_internal {
 
-// How RedisCacheTier works
-//
-// Redis holds the values, the leases to load them, and a journal of invalidations with a sequence number. Each step is
-// one script (redis_tier_scripts.h). A thread of the tier reads the journal in each heartbeat and passes its entries to
-// the listeners. A heartbeat that shows that the whole journal was applied extends the trust: it counts from the moment
-// at which it was sent, so that no delay on the way can make the trust too long.
-//
-// The scripts also publish each entry on a channel of the tier, and the end of a lease to the processes that wait for
-// it. The thread passes such entries on at once, in the journal's order. But only heartbeats advance the position up to
-// which the journal is applied, and extend the trust: Redis compares a sum of the messages with its own, and sends the
-// entries if they differ. So a lost, repeated or wrong message costs time and nothing else.
-//
-// A reign begins when the journal may have lost something: another server process, or a lost state. The scripts name
-// the incarnation of their reign, and the client sends them to that reign's server process only. So nothing of one
-// reign is combined with another.
+class RedisTierCache;
+
+// The mutex of a tier, RedisTier::mutex(), for clang's thread-safety analysis. It stands for the mutexes of all tiers:
+// a thread never holds two.
+class STOCKADE_CAPABILITY("mutex of a tier") TierMutex {};
+inline constexpr TierMutex kTierMutex;
 
 // A reign, as this process sees it. Immutable.
 struct TierReign {
@@ -51,48 +43,31 @@ struct TierReign {
   // Positions as caches see them: those of a later reign are larger, although each journal begins at 1.
   static constexpr int kPositionBits = 40;
   uint64_t Expose(uint64_t position) const { return ordinal << kPositionBits | position; }
+  bool Exposes(uint64_t exposed) const { return exposed >> kPositionBits == ordinal; }
+  static uint64_t Hide(uint64_t exposed) { return exposed & ((uint64_t{1} << kPositionBits) - 1); }
 
   RedisCallOptions Call(absl::Duration timeout) const { return {.timeout = timeout, .on_server = run_id}; }
 };
+using TierReignPtr = std::shared_ptr<const TierReign>;
 
-struct HeldLease {
-  std::string key = {};  // Of the lease in Redis.
-  uint64_t reign = 0;
-  Instant renew_at = {};
-  Instant give_up_at = {};
-};
-
-// An open cache. The tier's mutex guards all that is not const or atomic.
-struct TierSpace {
-  TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std::string_view codec_id,
-            TierListener& cache_listener, TierTokens* tokens, MetricsRegistry* registry);
-
-  const std::string cache;
-  const std::string codec;
-  const TierEntryKeys keys;
-  TierListener& listener;
-  const RedisCommand read_state;  // The incarnation, and the positions that its records are compared with.
-  InvalidationQueue queue;
-  absl::flat_hash_map<std::string, HeldLease> leases;  // By token.
-  std::string codecs;                 // Those that the invalidation of a key covers, as Redis has last listed them.
-  bool waits_cancelled = false;       // By the destruction of the cache.
-  bool hears = false;                 // The subscriptions' thread calls the listener.
-  std::atomic<bool> has_tags{false};  // A record had one.
-  std::atomic<size_t> lease_count{0};
-  std::atomic<size_t> pending_count{0};
-  ComponentMetrics metrics;
-};
-
-// The result of one invalidation script.
-struct InvalidationReply {
-  enum class Kind { kAccepted, kAdopt, kCodecs, kFailed };
-  Kind kind = Kind::kFailed;
-  uint64_t position = 0;
-  bool granted = false;
-  bool dropped_tags = false;
-  std::string codecs = {};   // kCodecs: those that are registered.
-  absl::Status status = {};  // kAdopt, kFailed.
-};
+// How RedisCacheTier works
+//
+// Redis holds the values, the leases to load them, and a journal of invalidations with a sequence number. Each step is
+// one script (redis_tier_scripts.h). A thread of the tier reads the journal in each heartbeat and passes its entries to
+// the listeners. A heartbeat that shows that the whole journal was applied extends the trust. The
+// trust counts from the moment at which the heartbeat was sent, so that no delay can make it too long.
+//
+// The scripts also publish each entry on a channel of the tier, and the end of a lease to the processes that wait for
+// it. The thread passes such entries on at once, in the journal's order. But only heartbeats advance the position up to
+// which the journal is applied, and extend the trust: Redis compares a sum of the messages with its own, and sends the
+// entries if they differ. So a lost, repeated or wrong message costs time and nothing else.
+//
+// A reign begins when the journal may have lost something: another server process, or a lost state. The scripts name
+// the incarnation of their reign, and the client sends them to that reign's server process only. So nothing of one
+// reign is combined with another.
+//
+// A RedisTierCache is one open cache: its questions, fills, leases and invalidations. RedisTier is the rest: the
+// connections, the thread, and the state that all caches share. One mutex guards a tier and all its caches.
 
 class RedisTier final : public CacheTier, public std::enable_shared_from_this<RedisTier> {
  public:
@@ -106,28 +81,42 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
                                                   TierListener& listener) override;
   TierStats Stats() const override;
 
+  // The functions below are for the caches.
+
   const RedisCacheTierOptions& options() const { return options_; }
   const TierKeys& keys() const { return keys_; }
-  Instant trusted_until() const { return Instant::FromNanoseconds(trusted_until_.load(std::memory_order_acquire)); }
   bool InForkedChild() const { return fork_.InForkedChild(); }
   void CheckFork() const { fork_.Check("RedisCacheTier", options_.prefix); }
+  ComponentMetrics& metrics() { return metrics_; }
+  RedisClient& calls() { return *calls_; }
 
-  // What a question waits for: a reign whose server has answered a heartbeat, and the invalidations of its key that are
-  // on their way. Null: the tier cannot be asked before `deadline`. Keys that a queued invalidation concerns are
-  // removed from `open`. `beat`: the number of heartbeats that must have begun and ended.
-  std::shared_ptr<const TierReign> AwaitReign(const TierSpace& space, std::span<const TierAsk> questions,
-                                              std::vector<size_t>& open, uint64_t beat, Instant deadline);
+  Mutex& mutex() const STOCKADE_RETURN_CAPABILITY(kTierMutex) { return mutex_; }
+  // Waits until something changes for which a call may wait. Returns false if `deadline` has passed.
+  bool AwaitChange(Instant deadline) STOCKADE_REQUIRES(kTierMutex) {
+    return changed_.WaitUntil(*clock_, mutex(), deadline);
+  }
+  void NotifyChange() { changed_.NotifyAll(); }
+  void WakeThread() { wake_.NotifyOne(); }
+
+  // Whether the server is not asked, because it does not answer.
+  bool away() const { return away_; }
+  // Notes whether the server has replied to a call. If it is silent, the tier is away.
+  void RecordReply(const absl::Status& status) STOCKADE_EXCLUDES(kTierMutex);
+
+  Instant trusted_until() const { return Instant::FromNanoseconds(trusted_until_.load(std::memory_order_acquire)); }
+  // Null before the first one.
+  const TierReignPtr& reign() const STOCKADE_REQUIRES(kTierMutex) { return reign_; }
+  // The same; also null while the tier is away.
+  TierReignPtr UsableReign() const STOCKADE_REQUIRES(kTierMutex) { return away_ ? nullptr : reign_; }
+  // Waits until the heartbeat of this number has ended. Null: the tier is away, or `deadline` has passed.
+  TierReignPtr AwaitReign(uint64_t heartbeat, Instant deadline) STOCKADE_REQUIRES(kTierMutex);
+  // Whether questions can be asked: the heartbeat of this number has ended, and the tier is trusted. If it is not
+  // trusted, requests a heartbeat.
+  bool IsReady(uint64_t heartbeat) STOCKADE_REQUIRES(kTierMutex);
+  // A reply showed that the reign may be over. Returns the number of the heartbeat that finds out.
+  uint64_t RequestHeartbeat() STOCKADE_REQUIRES(kTierMutex);
   // Waits until the connection for calls is to the server of `reign`, too.
-  void AwaitServer(const TierReign& reign, Instant deadline);
-  // The present reign, null if there is none yet or the tier is away.
-  std::shared_ptr<const TierReign> ReignNow() const;
-  // A reply showed that the reign may be over: lets a heartbeat find out. Returns the number for AwaitReign().
-  uint64_t RequestBeat();
-  // Registers the codec of `space`.
-  void Register(const TierSpace& space, const TierReign& reign, absl::Duration timeout);
-
-  // Judges the status of a call. If the server is silent, the tier is away.
-  void NoteReply(const absl::Status& status);
+  void AwaitServer(const TierReign& reign, Instant deadline) STOCKADE_EXCLUDES(kTierMutex);
 
   // Messages. Both are empty if there are none.
   std::string_view publish_command() const { return options_.pubsub ? calls_->publish_command() : std::string_view(); }
@@ -138,114 +127,109 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
     return in_cluster_ && !calls_->sharded_channels() ? std::string_view() : publish_command();
   }
 
-  // Leases.
-  std::vector<std::string> NewTokens(size_t count);
-  void Hold(TierSpace& space, const std::string& token, HeldLease lease);
-  void Unhold(TierSpace& space, const std::string& token);
-  RedisCommand EndCommand(const TierSpace& space, std::string_view key, std::string_view token, bool drop) const;
-  // Ends a lease after all that was sent before, without waiting.
-  void GiveBack(const TierSpace& space, std::string_view key, std::string_view token);
+  TierTokens& tokens() STOCKADE_REQUIRES(kTierMutex) { return tokens_; }
+  std::string NewLeaseToken() STOCKADE_REQUIRES(kTierMutex) {
+    return tokens_.LeaseToken(probe_command().empty() ? std::string_view() : inbox());
+  }
 
-  // Invalidations.
-  uint64_t Queue(TierSpace& space, const TierTarget& target);
-  TierInvalidated Await(TierSpace& space, uint64_t id, bool with_lease);
-  bool AwaitAll(const TierSpace& space, Instant deadline);
-  void CancelWaits(TierSpace& space);
+  // Removes a cache. No listener of it is called afterwards. Returns false if it was never added.
+  bool Remove(const RedisTierCache& cache) STOCKADE_REQUIRES(kTierMutex);
 
-  RedisClient& calls() { return *calls_; }
-  double Share();  // A random number in [0, 1).
-
-  void Close(const std::shared_ptr<TierSpace>& space);
+  // The position up to which the reign's journal is applied.
+  uint64_t applied() const STOCKADE_REQUIRES(kTierMutex) { return applied_; }
+  // The largest position of an accepted invalidation, as exposed.
+  uint64_t newest_accepted() const STOCKADE_REQUIRES(kTierMutex) { return newest_accepted_; }
+  void RecordAccepted(uint64_t position) STOCKADE_REQUIRES(kTierMutex) {
+    newest_accepted_ = std::max(newest_accepted_, position);
+    NotifyChange();
+  }
 
  private:
-  // Messages that wait for the thread, or that no heartbeat has confirmed. Beyond it, heartbeats have to do.
+  // The open caches, by name.
+  using Caches = std::map<std::string, RedisTierCache*, std::less<>>;
+  // Messages that wait for the thread, and those that no heartbeat has confirmed yet. Further ones are dropped.
   static constexpr size_t kMaxMessages = 10'000;
-  using Spaces = std::map<std::string, std::shared_ptr<TierSpace>, std::less<>>;
+
   RedisTier(RedisCacheTierOptions options, bool in_cluster);
 
   // Waits for a first answer. Unless the options require it, a server that does not answer now is no error.
-  absl::Status Begin(std::string_view url);
+  absl::Status Start(std::string_view url);
   absl::Status Subscribe();
-  // Called by the subscriptions' thread.
+  // The subscriptions' thread calls these.
   void OnJournalMessage(std::string_view message);
   void OnInboxMessage(std::string_view message);
 
   // The thread.
-  void Loop();
-  // A heartbeat. Its calls end at `deadline`, or later if it finds a new reign.
-  absl::Status Beat(Instant deadline);
-  absl::Status Follow(Instant deadline);
-  void NoteBeat(const absl::Status& status);
-  absl::Status Adopt(Instant deadline);
-  // kAborted: adopt first.
-  absl::Status Sync(const TierReign& reign, Instant deadline);
-  // Passes entries that follow `applied` without a gap to the listeners, unless messages have, and advances it; or
-  // returns false.
-  bool Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied);
-  void ApplyEarly(const TierReign& reign, uint64_t& applied);
-  static void NoteApplied(const Spaces& spaces, std::string_view cache);
-  void TakeMessages();
-  static void Report(const Spaces& spaces, const TierReign& reign, const TierJournalEntry& entry);
-  void NoteSubscribed();
-  void Leave(std::string_view incarnation);
-  void Reset();
-  template <typename Call>
-  void CallListeners(const Call& call);
+  void Run();
   bool RenewLeases();
-  void SendQueued();
-  bool AnyLease() const STOCKADE_REQUIRES(mutex_);
-  bool AnyQueued() const STOCKADE_REQUIRES(mutex_);
+  void RetryInvalidations();
+  // Calls `call` with the open caches, none of which is destroyed before it returns.
+  void WithCaches(absl::FunctionRef<void(const Caches&)> call) STOCKADE_EXCLUDES(kTierMutex);
+  // Null if the cache was destroyed.
+  RedisTierCache* FindCache(uint64_t number) STOCKADE_REQUIRES(kTierMutex);
 
-  int64_t MostBytesPerSync() const;
-  TierInvalidated Send(TierSpace& space, uint64_t id, bool with_lease, Instant deadline);
-  RedisCommand InvalidateCommand(const TierSpace& space, const TierReign& reign, const PendingInvalidation& pending,
-                                 std::string_view token) const STOCKADE_REQUIRES(mutex_);
-  static InvalidationReply ReadInvalidation(const absl::StatusOr<RedisReply>& reply);
-  void Accepted(TierSpace& space, uint64_t id, const TierReign& reign, const InvalidationReply& reply)
-      STOCKADE_REQUIRES(mutex_);
-  static void NoteFailed(PendingInvalidation& pending, const TierReign& reign, uint64_t sent_after,
-                         const absl::Status& status);
-  void HoldLocked(TierSpace& space, const std::string& token, HeldLease lease) STOCKADE_REQUIRES(mutex_);
-  uint64_t RequestBeatLocked() STOCKADE_REQUIRES(mutex_);
-  bool Silent() const;
-  // Whether waiting does not help: somebody has to change the options, or what the user may do.
+  // The heartbeat, in redis_tier_heartbeat.cc. Its calls end at `deadline`, or later if it finds a new reign.
+  absl::Status Heartbeat(Instant deadline);
+  void LogHeartbeat(const absl::Status& status);
+  void CheckSubscriptions();
+  absl::Status ReadJournal(Instant deadline);
+  absl::Status Adopt(Instant deadline);
+  // Returns the commands that register the codecs of the open caches; nullopt if `reign` is the present one.
+  std::optional<std::vector<RedisCommand>> BeginReign(const std::shared_ptr<TierReign>& reign, uint64_t applied);
+  void MarkEnded(std::string_view incarnation);
+  // kAborted: adopt first.
+  absl::Status Sync(Instant deadline);
+  // Advances `applied`. Returns whether it has reached the end of the journal.
+  absl::StatusOr<bool> ApplySync(const TierReign& reign, const RedisReply& reply, uint64_t& applied);
+  // Returns false if the entries do not follow `applied`, or one cannot be read.
+  bool ApplyEntries(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied);
+  void ApplyMessages(std::vector<std::string> messages);
+  // All that the caches have in memory may be outdated.
+  void ResetCaches();
+  void EndTrust() { trusted_until_.store(Instant::InfinitePast().nanoseconds(), std::memory_order_release); }
+
+  // Whether waiting does not help: somebody has to change the options, or the rights of the user.
   static bool IsRefusal(const absl::Status& status);
+  bool IsSilent() const { return clock_->Now() - Instant::FromNanoseconds(last_reply_) >= options_.timeout; }
 
   const RedisCacheTierOptions options_;
   const bool in_cluster_;
   const TierKeys keys_;
   const base_internal::ForkGuard fork_;
   Clock* const clock_ = Clock::System();
-
   std::atomic<int64_t> trusted_until_{Instant::InfinitePast().nanoseconds()};
   std::atomic<int64_t> last_reply_{0};
+  std::atomic<uint64_t> opened_{0};  // The number of the cache that was opened last.
 
   mutable Mutex mutex_;
   CondVar changed_;  // Anything that a call may wait for.
   CondVar wake_;     // The thread has something to do.
-  std::shared_ptr<const TierReign> reign_ STOCKADE_GUARDED_BY(mutex_);
-  uint64_t applied_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Up to this position of the reign's journal.
-  Spaces spaces_ STOCKADE_GUARDED_BY(mutex_);
-  TierTokens tokens_ STOCKADE_GUARDED_BY(mutex_);
-  uint64_t beats_begun_ STOCKADE_GUARDED_BY(mutex_) = 0;
-  uint64_t beats_ended_ STOCKADE_GUARDED_BY(mutex_) = 0;
-  uint64_t newest_accepted_ STOCKADE_GUARDED_BY(mutex_) = 0;  // As exposed.
-  bool beat_requested_ STOCKADE_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> away_{false};                     // Written with the mutex held.
-  bool calling_ STOCKADE_GUARDED_BY(mutex_) = false;  // The thread calls listeners.
-  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
-  std::vector<std::string> received_ STOCKADE_GUARDED_BY(mutex_);  // Messages of the journal.
+  TierReignPtr reign_ STOCKADE_GUARDED_BY(kTierMutex);
+  uint64_t applied_ STOCKADE_GUARDED_BY(kTierMutex) = 0;
+  Caches caches_ STOCKADE_GUARDED_BY(kTierMutex);
+  TierTokens tokens_ STOCKADE_GUARDED_BY(kTierMutex);
+  uint64_t heartbeats_begun_ STOCKADE_GUARDED_BY(kTierMutex) = 0;
+  uint64_t heartbeats_ended_ STOCKADE_GUARDED_BY(kTierMutex) = 0;
+  bool heartbeat_requested_ STOCKADE_GUARDED_BY(kTierMutex) = false;
+  uint64_t newest_accepted_ STOCKADE_GUARDED_BY(kTierMutex) = 0;
+  std::atomic<bool> away_{false};                              // Written with the mutex held.
+  bool thread_calls_ STOCKADE_GUARDED_BY(kTierMutex) = false;  // The thread calls listeners.
+  // The cache whose listener the subscriptions' thread calls.
+  const RedisTierCache* inbox_calls_ STOCKADE_GUARDED_BY(kTierMutex) = nullptr;
+  bool stopping_ STOCKADE_GUARDED_BY(kTierMutex) = false;
+  std::vector<std::string> received_ STOCKADE_GUARDED_BY(kTierMutex);  // Messages of the journal.
 
   // Only the thread, and Connect() before it starts.
-  std::deque<std::string> left_;   // Incarnations that are over.
-  std::deque<std::string> early_;  // Messages that the listeners have got: of the positions after applied_, in order.
-  std::string sum_;  // Of the messages up to the last of early_, or another one: then the heartbeat reads all.
-  bool warned_identity_ = false;
-  bool warned_subscription_ = false;
-  // What was logged last about heartbeats.
+  std::deque<std::string> ended_;        // Incarnations of reigns that are over.
+  std::deque<std::string> unconfirmed_;  // Messages that the listeners got: of the positions after applied_, in order.
+  std::string sum_;  // Of the messages up to the last unconfirmed one. If it differs, the next sync reads all entries.
+  const int64_t max_bytes_per_sync_;
+  int64_t bytes_per_sync_ = max_bytes_per_sync_;  // Less after a failure.
+  bool warned_about_run_id_ = false;
+  bool warned_about_subscription_ = false;
+  // The last thing that was logged about heartbeats.
   enum class Logged { kSuccess, kFailure, kRefusal } logged_ = Logged::kSuccess;
-  int64_t bytes_per_sync_;  // Less after a failure.
-  Instant next_send_;       // Of queued invalidations, after a failure.
+  Instant next_retry_;  // Of queued invalidations, after a failure.
 
   std::unique_ptr<RedisClient> calls_;    // Questions, fills, and invalidations by their callers.
   std::unique_ptr<RedisClient> service_;  // Heartbeats, leases, queued invalidations, and messages.

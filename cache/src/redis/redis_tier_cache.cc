@@ -1,10 +1,8 @@
 #include "redis_tier_cache.h"
 
 #include <algorithm>
-#include <charconv>
+#include <iterator>
 #include <optional>
-#include <string>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -16,45 +14,37 @@ namespace stockade::cache_internal {
 namespace {
 
 // Callers poll while another process loads: after a quarter of the time that the load has taken so far, within these
-// bounds. So they are late by at most a quarter of the load time, and a long load is polled rarely.
-constexpr absl::Duration kShortestPoll = absl::Milliseconds(5);
-constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
-// Callers that a message will wake poll only in case that it is lost, or that the loader was killed: each time that the
-// load's age has doubled, and after a fifth of a lease.
-constexpr absl::Duration kShortestPollIfWoken = absl::Milliseconds(50);
-constexpr absl::Duration kLongestPollIfWoken = absl::Seconds(1);
-constexpr absl::Duration kClosePatience = absl::Milliseconds(100);
-
-int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
+// bounds. So they are late by at most a quarter of the load time, and poll rarely during a long load.
+constexpr absl::Duration kMinPoll = absl::Milliseconds(5);
+constexpr absl::Duration kMaxPoll = absl::Milliseconds(200);
+// Callers that a message will wake poll only because the message may be lost, or the loader may be killed: each time
+// the load's age has doubled, and at least once per fifth of a lease.
+constexpr absl::Duration kMinPollIfWoken = absl::Milliseconds(50);
+constexpr absl::Duration kMaxPollIfWoken = absl::Seconds(1);
+// If a moving slot refuses the invalidation of a key for this long, the tier invalidates all keys instead, which needs
+// only the state and the journal.
+constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
+constexpr absl::Duration kCloseTimeout = absl::Milliseconds(100);
 
 std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign& reign,
                                                std::span<const RedisCommand> commands, Instant deadline) {
   std::vector<absl::StatusOr<RedisReply>> replies;
-  if (commands.size() == 1) {
-    // Cheaper than RunMany().
+  if (commands.size() == 1) {  // Run() is cheaper than RunMany().
     replies.push_back(tier.calls().Run(commands[0], reign.Call(deadline - tier.clock()->Now())));
     return replies;
   }
-  // Other threads use the connection as well, and more than it may have pending would be refused.
+  // Other threads use the connection as well, and it refuses commands beyond max_pending_commands.
   const size_t most = std::max<size_t>(tier.options().redis.max_pending_commands / 4, 1);
   replies.reserve(commands.size());
-  while (!commands.empty()) {
-    const size_t count = std::min(commands.size(), most);
-    for (absl::StatusOr<RedisReply>& reply :
-         tier.calls().RunMany(commands.first(count), reign.Call(deadline - tier.clock()->Now()))) {
-      replies.push_back(std::move(reply));
-    }
-    commands = commands.subspan(count);
+  while (replies.size() < commands.size()) {
+    const auto part = commands.subspan(replies.size(), std::min(most, commands.size() - replies.size()));
+    auto some = tier.calls().RunMany(part, reign.Call(deadline - tier.clock()->Now()));
+    std::move(some.begin(), some.end(), std::back_inserter(replies));
   }
   return replies;
 }
 
-bool ReadPosition(std::string_view text, uint64_t& position) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), position);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// Reads the reply to TierSpace::read_state. False: the state is of another reign, or the codec is not registered.
+// Reads the reply to RedisTierCache::read_state_. False: the state is of another reign, or the codec is not registered.
 bool ReadBounds(const absl::StatusOr<RedisReply>& state, TierBounds& bounds) {
   if (!state.ok() || state->elements().size() != 4) return false;
   const std::span<const RedisReply> fields = state->elements();
@@ -74,549 +64,550 @@ absl::Duration WholeMilliseconds(absl::Duration span) {
 
 }  // namespace
 
-RedisTierCache::~RedisTierCache() {
-  if (!tier_->InForkedChild()) tier_->Close(space_);
+RedisTierCache::RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number, std::string_view name,
+                               std::string_view codec, TierListener& listener)
+    : tier_(std::move(tier)),
+      number_(number),
+      name_(name),
+      codec_(codec),
+      keys_(tier_->keys(), name, codec),
+      listener_(listener),
+      read_state_(WithArgs(RedisCommand("HMGET").Key(tier_->keys().state), "i", "q", Concat("a:", name),
+                           Concat("c:", name, ":", codec))),
+      state_(new State{.queue = InvalidationQueue(&tier_->tokens()),
+                       .codecs = std::string(codec),
+                       .metrics = {tier_->options().metrics, TierCacheMetricDefs(), {{"cache", name_}}}}) {
+  state_->metrics.AddGauge(kTierLeases, [this] {
+    const MutexLock lock(tier_->mutex());
+    return static_cast<double>(state_->leases.size());
+  });
+  state_->metrics.AddGauge(kTierInvalidationsPending, [this] {
+    const MutexLock lock(tier_->mutex());
+    return static_cast<double>(state_->queue.size());
+  });
 }
+
+RedisTierCache::~RedisTierCache() {
+  if (tier_->InForkedChild()) {
+    (void)state_.release();
+  } else {
+    Close();
+  }
+}
+
+void RedisTierCache::Close() {
+  std::vector<RedisCommand> ends;
+  size_t dropped = 0;
+  bool away = false;
+  {
+    const MutexLock lock(tier_->mutex());
+    if (!tier_->Remove(*this)) return;
+    for (const auto& [token, lease] : state_->leases) {
+      ends.push_back(EndLeaseCommand(std::string_view(lease.key).substr(keys_.leases.size()), token, false));
+    }
+    state_->leases.clear();
+    dropped = state_->queue.size();
+    away = tier_->away();
+  }
+  if (!ends.empty() && !away) {
+    tier_->calls().RunMany(ends, {.timeout = std::min<absl::Duration>(kCloseTimeout, tier_->options().timeout)});
+  }
+  if (dropped == 0) return;
+  state_->metrics.Add(kTierInvalidationsDropped, dropped);
+  Log(LogSeverity::kError,
+      Concat("RedisCacheTier '", tier_->options().prefix, "': the cache '", name_,
+             "' was destroyed before Redis accepted ", dropped,
+             " of its invalidations; other processes may serve outdated values until these expire"));
+}
+
+TierCacheStats RedisTierCache::Stats() const {
+  const auto count = [this](TierCacheMetric metric) { return CountOf(state_->metrics, metric); };
+  return {.cache = name_,
+          .hits = count(kTierHit),
+          .granted = count(kTierGranted),
+          .busy = count(kTierBusy),
+          .away = count(kTierAway),
+          .undecodable = count(kTierUndecodable),
+          .stored = count(kTierStored),
+          .unstored = count(kTierUnstored),
+          .refused = count(kTierRefused),
+          .unanswered = count(kTierFillAway),
+          .leases_lost = count(kTierLeasesLost),
+          .leases_returned = count(kTierLeasesReturned),
+          .invalidations_accepted = count(kTierInvalidationsOwn),
+          .invalidations_applied = count(kTierInvalidationsReported),
+          .invalidations_dropped = count(kTierInvalidationsDropped),
+          .invalidations_pending = static_cast<int64_t>(state_->queue.size()),
+          .leases = static_cast<int64_t>(state_->leases.size())};
+}
+
+RedisCommand RedisTierCache::RegisterCommand(const TierReign& reign) const {
+  return WithArgs(RedisCommand(TierOpenScript(), {tier_->keys().state}), reign.incarnation, name_, codec_).Idempotent();
+}
+
+void RedisTierCache::Register(const TierReign& reign, absl::Duration timeout) {
+  tier_->RecordReply(tier_->calls().Run(RegisterCommand(reign), reign.Call(timeout)).status());
+}
+
+// Asking.
 
 std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) {
   tier_->CheckFork();
-  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
-  std::vector<TierAnswer> answers(questions.size());  // All kAway.
-  std::vector<size_t> open;
+  Asking asking = {.questions = questions,
+                   .deadline = tier_->clock()->Now() + tier_->options().timeout,
+                   .answers = std::vector<TierAnswer>(questions.size())};  // All kAway.
   for (size_t n = 0; n < questions.size(); ++n) {
-    if (questions[n].key.size() <= kMaxTierKeyBytes) open.push_back(n);
+    if (questions[n].key.size() <= kMaxTierKeyBytes) asking.open.push_back(n);
   }
   // Only the script compares tags and versions.
   const bool may_hit =
-      questions.size() == 1 && questions[0].known_version == 0 && !space_->has_tags.load(std::memory_order_relaxed);
-  uint64_t beat = 0;
-  for (int attempt = may_hit ? 0 : 1; attempt < 4 && !open.empty(); ++attempt) {
-    const std::shared_ptr<const TierReign> reign = tier_->AwaitReign(*space_, questions, open, beat, deadline);
-    if (reign == nullptr || open.empty()) break;
-    if (beat > 0) tier_->AwaitServer(*reign, deadline);
+      questions.size() == 1 && questions[0].known_version == 0 && !has_tags_.load(std::memory_order_relaxed);
+  for (int attempt = may_hit ? 0 : 1; attempt < 4 && !asking.open.empty(); ++attempt) {
+    const TierReignPtr reign = AwaitReign(asking);
+    if (reign == nullptr || asking.open.empty()) break;
+    if (asking.heartbeat > 0) tier_->AwaitServer(*reign, asking.deadline);
     if (attempt > 0) {
-      open = AskOnce(*reign, questions, open, deadline, answers, beat);
-    } else if (TryHit(*reign, questions[0].key, deadline, answers[0])) {
+      AskOnce(*reign, asking);
+    } else if (TryHit(*reign, asking)) {
       break;
     }
   }
-  for (const TierAnswer& answer : answers) space_->metrics.Add(kTierHit + static_cast<size_t>(answer.kind));
-  for (const TierAsk& question : questions) {
-    if (question.undecodable) space_->metrics.Add(kTierUndecodable);
+  for (size_t n = 0; n < questions.size(); ++n) {
+    state_->metrics.Add(kTierHit + static_cast<size_t>(asking.answers[n].kind));
+    if (questions[n].undecodable) state_->metrics.Add(kTierUndecodable);
   }
-  return answers;
+  return std::move(asking.answers);
+}
+
+TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
+  const MutexLock lock(tier_->mutex());
+  for (;;) {
+    if (tier_->away()) return nullptr;
+    bool in_flight = false;
+    if (!state_->queue.empty()) {
+      std::erase_if(asking.open, [&](size_t n) STOCKADE_REQUIRES(kTierMutex) {
+        const InvalidationQueue::Concern concern = state_->queue.ConcernOf(asking.questions[n].key);
+        in_flight |= concern == InvalidationQueue::Concern::kInFlight;
+        return concern == InvalidationQueue::Concern::kQueued;
+      });
+    }
+    if (tier_->IsReady(asking.heartbeat) && !in_flight) return tier_->reign();
+    if (!tier_->AwaitChange(asking.deadline)) return nullptr;
+  }
 }
 
 // A transaction of three plain commands costs less than the script.
-bool RedisTierCache::TryHit(const TierReign& reign, std::string_view key, Instant deadline, TierAnswer& answer) {
-  const std::string record_key = space_->keys.Record(key);
-  // A larger one is not read whole.
-  const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;
-  const RedisCommand commands[] = {space_->read_state, RedisCommand("PTTL").Key(record_key),
+bool RedisTierCache::TryHit(const TierReign& reign, Asking& asking) {
+  const std::string record_key = keys_.Record(asking.questions[0].key);
+  const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;  // A longer record is not a hit.
+  const RedisCommand commands[] = {read_state_, RedisCommand("PTTL").Key(record_key),
                                    RedisCommand("GETRANGE").Key(record_key).Arg(0).Arg(most)};
   const Instant sent = tier_->clock()->Now();
-  const auto replies = tier_->calls().RunTransaction(commands, reign.Call(deadline - sent));
+  const auto replies = tier_->calls().RunTransaction(commands, reign.Call(asking.deadline - sent));
   const Instant now = tier_->clock()->Now();
-  space_->metrics.ObserveSpan(kTierAskSeconds, sent, now);
-  tier_->NoteReply(replies.status());
-  if (!replies.ok() || now >= tier_->trusted_until()) return false;
+  state_->metrics.ObserveSpan(kTierAskSeconds, sent, now);
+  tier_->RecordReply(replies.status());
+  if (!replies.ok() || now >= trusted_until()) return false;
   const auto& [state, life, record] = std::tie((*replies)[0], (*replies)[1], (*replies)[2]);
   TierBounds bounds = {.incarnation = reign.incarnation};
   if (!ReadBounds(state, bounds) || !life.ok() || !record.ok() || record->text().size() > most) return false;
   absl::Duration left;
-  const TierValidity validity = JudgeTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
-  if (validity == TierValidity::kTagged) space_->has_tags.store(true, std::memory_order_relaxed);
+  const TierValidity validity = CheckTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
+  if (validity == TierValidity::kTagged) has_tags_.store(true, std::memory_order_relaxed);
   if (validity != TierValidity::kValid) return false;
+  TierAnswer& answer = asking.answers[0];
   answer.record = DecodeTierRecord(record->text(), left, reign.Expose(bounds.newest));
   if (!answer.record.has_value()) return false;
   answer.kind = TierAnswer::Kind::kHit;
   return true;
 }
 
-std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
-                                            const std::vector<size_t>& open, Instant deadline,
-                                            std::vector<TierAnswer>& answers, uint64_t& beat) {
-  const RedisCacheTierOptions& options = tier_->options();
-  const std::vector<std::string> tokens = tier_->NewTokens(open.size());
+void RedisTierCache::AskOnce(const TierReign& reign, Asking& asking) {
+  const std::vector<size_t> asked = std::move(asking.open);
+  asking.open.clear();
+  std::vector<std::string> tokens(asked.size());
+  {
+    const MutexLock lock(tier_->mutex());
+    for (std::string& token : tokens) token = tier_->NewLeaseToken();
+  }
   std::vector<RedisCommand> commands;
-  commands.reserve(open.size());
-  for (size_t n = 0; n < open.size(); ++n) {
-    const TierAsk& ask = questions[open[n]];
-    const std::string record = space_->keys.Record(ask.key);
-    const std::string lease = space_->keys.Lease(ask.key);
-    const std::string waiters = space_->keys.Waiters(ask.key);
-    // A refresh waits for nobody.
-    const std::string_view inbox = ask.known_version == 0 ? tier_->inbox() : std::string_view();
-    commands.push_back(RedisCommand(TierAskScript(), {tier_->keys().state, record, lease, waiters})
-                           .Arg(reign.incarnation)
-                           .Arg(space_->cache)
-                           .Arg(space_->codec)
-                           .Arg(tokens[n])
-                           .Arg(absl::ToInt64Milliseconds(options.lease))
-                           .Arg(ask.known_version == 0 ? std::string() : TierVersionBytes(ask.known_version))
-                           .Arg(inbox)
-                           .Arg(tier_->probe_command())
+  commands.reserve(asked.size());
+  const int64_t lease_ms = absl::ToInt64Milliseconds(tier_->options().lease);
+  for (size_t n = 0; n < asked.size(); ++n) {
+    const TierAsk& question = asking.questions[asked[n]];
+    const auto& [record, lease, waiters] = keys_.Entry(question.key);
+    const bool refresh = question.known_version != 0;
+    const std::string version = refresh ? TierVersionBytes(question.known_version) : std::string();
+    // A refresh does not wait for another loader.
+    const std::string_view inbox = refresh ? std::string_view() : tier_->inbox();
+    commands.push_back(WithArgs(RedisCommand(TierAskScript(), {tier_->keys().state, record, lease, waiters}),
+                                reign.incarnation, name_, codec_, tokens[n], lease_ms, version, inbox,
+                                tier_->probe_command())
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();
-  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, deadline);
-  space_->metrics.ObserveSpan(kTierAskSeconds, sent, tier_->clock()->Now());
+  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, asking.deadline);
+  state_->metrics.ObserveSpan(kTierAskSeconds, sent, tier_->clock()->Now());
 
-  std::vector<size_t> again;
   bool unregistered = false;
   bool another_reign = false;
-  for (size_t n = 0; n < open.size(); ++n) {
-    const absl::StatusOr<RedisReply>& reply = replies[n];
-    const std::string_view key = questions[open[n]].key;
-    tier_->NoteReply(reply.status());
-    if (!reply.ok()) {
-      if (RedisOutcomeUnknown(reply.status())) {
-        tier_->GiveBack(*space_, key, tokens[n]);
-        space_->metrics.Add(kTierLeasesReturned);
-      }
-      if (absl::IsAborted(reply.status())) {
-        another_reign = true;
-        again.push_back(open[n]);
-      }
-      continue;
+  for (size_t n = 0; n < asked.size(); ++n) {
+    const absl::Status& status = replies[n].status();
+    const std::string_view key = asking.questions[asked[n]].key;
+    tier_->RecordReply(status);
+    if (RedisOutcomeUnknown(status)) {
+      EndLeaseAsync(key, tokens[n]);
+      state_->metrics.Add(kTierLeasesReturned);
     }
-    const std::span<const RedisReply> parts = reply->elements();
-    const std::string_view code = parts.empty() ? std::string_view() : parts[0].text();
-    if (code == "A" || code == "R") {
-      (code == "A" ? another_reign : unregistered) = true;
-      again.push_back(open[n]);
-      continue;
-    }
-    TierAnswer& answer = answers[open[n]];
-    const bool busy = code == "B" && parts.size() == 7;
-    const bool granted = code == "G" && parts.size() == 4;
-    if (!busy && !granted && (code != "H" || parts.size() != 4)) continue;
-    const uint64_t position = reign.Expose(static_cast<uint64_t>(IntegerAt(parts, 1)));
-    if (!parts[3].is_nil()) {
-      answer.record = DecodeTierRecord(parts[3].text(), absl::Milliseconds(IntegerAt(parts, 2)), position);
-    }
-    if (granted) {
-      answer.kind = TierAnswer::Kind::kGranted;
-      answer.lease = {.token = tokens[n], .position = position};
-      tier_->Hold(*space_, tokens[n],
-                  {.key = space_->keys.Lease(key),
-                   .reign = reign.ordinal,
-                   .renew_at = sent + options.lease / 4,
-                   .give_up_at = sent + options.max_load});
-    } else if (busy) {
-      answer.kind = TierAnswer::Kind::kBusy;
-      const absl::Duration age = absl::Milliseconds(IntegerAt(parts, 5));
-      const absl::Duration longest =
-          std::clamp<absl::Duration>(options.lease / 5, kShortestPollIfWoken, kLongestPollIfWoken);
-      const absl::Duration poll = IntegerAt(parts, 6) == 1 ? std::clamp(age, kShortestPollIfWoken, longest)
-                                                           : std::clamp(age / 4, kShortestPoll, kLongestPoll);
-      const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
-      answer.retry_after =
-          std::max(std::min<absl::Duration>(poll * (0.8 + 0.4 * tier_->Share()), lapsed), absl::Milliseconds(1));
-    } else if (answer.record && tier_->clock()->Now() < tier_->trusted_until()) {
-      // Without trust, a server that accepts no writes may be one that was replaced: a question writes nothing.
-      answer.kind = TierAnswer::Kind::kHit;
+    const std::string_view code = CodeOf(PartsOf(replies[n]));
+    if (absl::IsAborted(status) || code == "A" || code == "R") {
+      (code == "R" ? unregistered : another_reign) = true;
+      asking.open.push_back(asked[n]);
+    } else {
+      ReadAnswer(reign, key, tokens[n], sent, PartsOf(replies[n]), asking.answers[asked[n]]);
     }
   }
-  if (another_reign) beat = tier_->RequestBeat();
-  if (unregistered) tier_->Register(*space_, reign, deadline - tier_->clock()->Now());
-  return again;
+  if (another_reign) {
+    const MutexLock lock(tier_->mutex());
+    asking.heartbeat = tier_->RequestHeartbeat();
+  }
+  if (unregistered) Register(reign, asking.deadline - tier_->clock()->Now());
 }
 
-bool RedisTierCache::Storable(const TierFill& fill) const {
+void RedisTierCache::ReadAnswer(const TierReign& reign, std::string_view key, const std::string& token, Instant sent,
+                                std::span<const RedisReply> parts, TierAnswer& answer) {
+  const std::string_view code = CodeOf(parts);
+  const bool busy = code == "B" && parts.size() == 7;
+  const bool granted = code == "G" && parts.size() == 4;
+  if (!busy && !granted && (code != "H" || parts.size() != 4)) return;
+  const uint64_t position = reign.Expose(NumberAt(parts, 1));
+  if (!parts[3].is_nil()) {
+    answer.record = DecodeTierRecord(parts[3].text(), absl::Milliseconds(parts[2].integer()), position);
+  }
+  if (granted) {
+    answer.kind = TierAnswer::Kind::kGranted;
+    answer.lease = {.token = token, .position = position};
+    const MutexLock lock(tier_->mutex());
+    AddLease(reign, key, token, sent);
+  } else if (busy) {
+    answer.kind = TierAnswer::Kind::kBusy;
+    const absl::Duration lease = tier_->options().lease;
+    const absl::Duration age = absl::Milliseconds(parts[5].integer());
+    const absl::Duration longest = std::clamp(lease / 5, kMinPollIfWoken, kMaxPollIfWoken);
+    const absl::Duration poll =
+        parts[6].integer() == 1 ? std::clamp(age, kMinPollIfWoken, longest) : std::clamp(age / 4, kMinPoll, kMaxPoll);
+    const MutexLock lock(tier_->mutex());
+    const absl::Duration lapse =
+        absl::Milliseconds(parts[4].integer()) + lease * (tier_->tokens().RandomFraction() / 10);
+    answer.retry_after =
+        std::max(std::min(poll * (0.8 + 0.4 * tier_->tokens().RandomFraction()), lapse), absl::Milliseconds(1));
+  } else if (answer.record && tier_->clock()->Now() < trusted_until()) {
+    // Without trust, a server that accepts no writes may be one that was replaced: a question writes nothing.
+    answer.kind = TierAnswer::Kind::kHit;
+  }
+}
+
+// Filling.
+
+std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
+  tier_->CheckFork();
+  const Instant begun = tier_->clock()->Now();
+  std::vector<TierFilled> results(fills.size());  // All kAway.
+  TierReignPtr reign;
+  {
+    const MutexLock lock(tier_->mutex());
+    reign = tier_->UsableReign();
+    for (const TierFill& fill : fills) state_->leases.erase(fill.lease.token);
+  }
+  std::vector<RedisCommand> commands;
+  std::vector<size_t> sent;
+  for (size_t n = 0; n < fills.size(); ++n) {
+    const TierFill& fill = fills[n];
+    const std::string& token = fill.lease.token;
+    if (token.size() != kTierTokenBytes || (reign != nullptr && !reign->Exposes(fill.lease.position))) {
+      results[n].kind = TierFilled::Kind::kRefused;
+    }
+    if (reign == nullptr || results[n].kind == TierFilled::Kind::kRefused) continue;
+    sent.push_back(n);
+    if (!fill.tags.empty()) has_tags_.store(true, std::memory_order_relaxed);
+    if (!IsStorable(fill)) {
+      commands.push_back(EndLeaseCommand(fill.key, token, true));
+      continue;
+    }
+    const absl::Duration ttl = WholeMilliseconds(std::min(fill.ttl, max_ttl()));
+    const absl::Duration grace = WholeMilliseconds(std::min(fill.grace, max_ttl() - ttl));
+    const auto& [record, lease, waiters] = keys_.Entry(fill.key);
+    const TierRecordHead head = {reign->incarnation, reign->Hide(fill.lease.position), token};
+    commands.push_back(WithArgs(RedisCommand(TierFillScript(), {tier_->keys().state, record, lease, waiters}),
+                                reign->incarnation, name_, codec_, token, absl::ToInt64Milliseconds(ttl + grace),
+                                EncodeTierRecord(head, fill, ttl, grace), tier_->publish_command())
+                           .Idempotent());
+  }
+  if (!commands.empty()) {
+    const std::vector<absl::StatusOr<RedisReply>> replies =
+        RunAll(*tier_, *reign, commands, begun + tier_->options().timeout);
+    state_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
+    for (size_t n = 0; n < sent.size(); ++n) results[sent[n]] = ReadFilled(*reign, fills[sent[n]], replies[n]);
+  }
+  for (const TierFilled& result : results) state_->metrics.Add(kTierStored + static_cast<size_t>(result.kind));
+  return results;
+}
+
+bool RedisTierCache::IsStorable(const TierFill& fill) const {
   return fill.ttl > absl::ZeroDuration() && fill.bytes.size() <= tier_->options().max_value_bytes &&
          fill.tags.size() <= kMaxTierTags &&
          std::all_of(fill.tags.begin(), fill.tags.end(),
                      [](const std::string& tag) { return tag.size() <= kMaxTierTagBytes; });
 }
 
-std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
-  tier_->CheckFork();
-  const RedisCacheTierOptions& options = tier_->options();
-  const Instant begun = tier_->clock()->Now();
-  std::vector<TierFilled> results(fills.size());  // All kAway.
-  const std::shared_ptr<const TierReign> reign = tier_->ReignNow();
-  std::vector<RedisCommand> commands;
-  std::vector<size_t> sent;
-  for (size_t n = 0; n < fills.size(); ++n) {
-    const TierFill& fill = fills[n];
-    if (fill.lease.token.size() != kTierTokenBytes) {
-      results[n].kind = TierFilled::Kind::kRefused;
-      continue;
-    }
-    tier_->Unhold(*space_, fill.lease.token);
-    if (reign == nullptr) continue;
-    if (fill.lease.position >> TierReign::kPositionBits != reign->ordinal) {
-      results[n].kind = TierFilled::Kind::kRefused;
-      continue;
-    }
-    sent.push_back(n);
-    if (!fill.tags.empty()) space_->has_tags.store(true, std::memory_order_relaxed);
-    if (!Storable(fill)) {
-      commands.push_back(tier_->EndCommand(*space_, fill.key, fill.lease.token, true));
-      continue;
-    }
-    const absl::Duration ttl = WholeMilliseconds(std::min<absl::Duration>(fill.ttl, options.max_ttl));
-    const absl::Duration grace = WholeMilliseconds(std::min<absl::Duration>(fill.grace, options.max_ttl - ttl));
-    const uint64_t position = fill.lease.position & ((uint64_t{1} << TierReign::kPositionBits) - 1);
-    const std::string record = space_->keys.Record(fill.key);
-    const std::string lease = space_->keys.Lease(fill.key);
-    const std::string waiters = space_->keys.Waiters(fill.key);
-    commands.push_back(
-        RedisCommand(TierFillScript(), {tier_->keys().state, record, lease, waiters})
-            .Arg(reign->incarnation)
-            .Arg(space_->cache)
-            .Arg(space_->codec)
-            .Arg(fill.lease.token)
-            .Arg(absl::ToInt64Milliseconds(ttl + grace))
-            .Arg(EncodeTierRecord({.incarnation = reign->incarnation, .position = position, .token = fill.lease.token},
-                                  fill, ttl, grace))
-            .Arg(tier_->publish_command())
-            .Idempotent());
+TierFilled RedisTierCache::ReadFilled(const TierReign& reign, const TierFill& fill,
+                                      const absl::StatusOr<RedisReply>& reply) {
+  tier_->RecordReply(reply.status());
+  const std::span<const RedisReply> parts = PartsOf(reply);
+  const std::string_view code = CodeOf(parts);
+  const bool another_reign = code == "A" || absl::IsAborted(reply.status());
+  if (another_reign) {
+    const MutexLock lock(tier_->mutex());
+    tier_->RequestHeartbeat();
   }
-  if (!commands.empty()) {
-    const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, *reign, commands, begun + options.timeout);
-    space_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
-    for (size_t n = 0; n < sent.size(); ++n) {
-      const TierFill& fill = fills[sent[n]];
-      TierFilled& result = results[sent[n]];
-      tier_->NoteReply(replies[n].status());
-      if (!replies[n].ok()) {
-        if (absl::IsAborted(replies[n].status())) {
-          tier_->RequestBeat();
-        } else {
-          tier_->GiveBack(*space_, fill.key, fill.lease.token);  // The lease may still be there.
-        }
-        continue;
-      }
-      const RedisReply& reply = *replies[n];
-      const std::string_view code = reply.elements().empty() ? std::string_view() : reply.elements()[0].text();
-      if (code == "K" && reply.elements().size() == 2) {
-        result = {.kind = TierFilled::Kind::kStored,
-                  .position = reign->Expose(static_cast<uint64_t>(reply.elements()[1].integer())),
-                  .version = TierVersionOf(fill.lease.token)};
-      } else if (code == "U" || reply.integer() == 1) {
-        result = {.kind = TierFilled::Kind::kUnstored, .position = fill.lease.position};
-      } else {
-        result.kind = TierFilled::Kind::kRefused;
-        if (code == "A") tier_->RequestBeat();
-      }
-    }
+  if (!reply.ok()) {
+    if (!another_reign) EndLeaseAsync(fill.key, fill.lease.token);  // The lease may still be there.
+    return {.kind = TierFilled::Kind::kAway};
   }
-  for (const TierFilled& result : results) space_->metrics.Add(kTierStored + static_cast<size_t>(result.kind));
-  return results;
+  if (code == "K" && parts.size() == 2) {
+    return {.kind = TierFilled::Kind::kStored,
+            .position = reign.Expose(NumberAt(parts, 1)),
+            .version = TierVersionOf(fill.lease.token)};
+  }
+  if (code == "U" || reply->integer() == 1) {
+    return {.kind = TierFilled::Kind::kUnstored, .position = fill.lease.position};
+  }
+  return {.kind = TierFilled::Kind::kRefused};
 }
 
 void RedisTierCache::Fail(std::string_view key, const TierLease& lease) {
   tier_->CheckFork();
   if (lease.token.size() != kTierTokenBytes) return;
-  tier_->Unhold(*space_, lease.token);
-  if (tier_->ReignNow() != nullptr) tier_->GiveBack(*space_, key, lease.token);
+  {
+    const MutexLock lock(tier_->mutex());
+    state_->leases.erase(lease.token);
+    if (tier_->UsableReign() == nullptr) return;
+  }
+  EndLeaseAsync(key, lease.token);
 }
+
+// Leases.
+
+void RedisTierCache::AddLease(const TierReign& reign, std::string_view key, const std::string& token, Instant sent) {
+  const TierReignPtr& present = tier_->reign();
+  if (present == nullptr || present->ordinal != reign.ordinal) return;  // The lease is void.
+  const RedisCacheTierOptions& options = tier_->options();
+  state_->leases.insert_or_assign(
+      token,
+      HeldLease{.key = keys_.Lease(key), .renew_at = sent + options.lease / 4, .drop_at = sent + options.max_load});
+  if (state_->leases.size() == 1) tier_->WakeThread();
+}
+
+bool RedisTierCache::CollectDueLeases(Instant now, size_t most, std::vector<DueLease>& due) {
+  absl::erase_if(state_->leases, [&](const auto& held) { return held.second.drop_at <= now; });
+  for (const auto& [token, lease] : state_->leases) {
+    if (lease.renew_at > now) continue;
+    if (due.size() == most) return true;
+    due.push_back({number_, token, lease.key});
+  }
+  return false;
+}
+
+void RedisTierCache::ApplyRenewal(const std::string& token, bool renewed, Instant sent) {
+  const auto held = state_->leases.find(token);
+  if (held == state_->leases.end()) return;
+  if (renewed) {
+    held->second.renew_at = sent + tier_->options().lease / 4;
+  } else {
+    state_->leases.erase(held);
+    state_->metrics.Add(kTierLeasesLost);
+  }
+}
+
+RedisCommand RedisTierCache::EndLeaseCommand(std::string_view key, std::string_view token, bool drop_record) const {
+  const auto& [record, lease, waiters] = keys_.Entry(key);
+  return WithArgs(RedisCommand(TierEndScript(), {record, lease, waiters}), token, drop_record ? "1" : "",
+                  tier_->publish_command())
+      .Idempotent();
+}
+
+void RedisTierCache::EndLeaseAsync(std::string_view key, std::string_view token) {
+  // The connection keeps the order, so this runs after the command whose outcome is unknown. If the server does not
+  // have the script yet, the client sends the command again. A later question may overtake it; it is then kBusy, and
+  // its caller asks again. A lease that has lapsed does not have to be ended, which bounds the time-out.
+  const RedisCacheTierOptions& options = tier_->options();
+  tier_->calls().RunAsync(EndLeaseCommand(key, token, false), [](const absl::StatusOr<RedisReply>&) {},
+                          {.timeout = std::max<absl::Duration>(options.lease, options.timeout)});
+}
+
+// Invalidations.
 
 uint64_t RedisTierCache::Queue(const TierTarget& target) {
   tier_->CheckFork();
-  return tier_->Queue(*space_, target);
+  const MutexLock lock(tier_->mutex());
+  return state_->queue.Add(TierInvalidation(target), tier_->clock()->Now());
 }
 
 TierInvalidated RedisTierCache::Await(uint64_t queued, bool with_lease) {
   tier_->CheckFork();
-  return tier_->Await(*space_, queued, with_lease);
-}
-
-bool RedisTierCache::AwaitAll(Instant deadline) {
-  tier_->CheckFork();
-  return tier_->AwaitAll(*space_, deadline);
-}
-
-void RedisTierCache::CancelWaits() { tier_->CancelWaits(*space_); }
-
-TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std::string_view codec_id,
-                     TierListener& cache_listener, TierTokens* tokens, MetricsRegistry* registry)
-    : cache(cache_name),
-      codec(codec_id),
-      keys(tier_keys, cache_name, codec_id),
-      listener(cache_listener),
-      read_state(RedisCommand("HMGET")
-                     .Key(tier_keys.state)
-                     .Arg("i")
-                     .Arg("q")
-                     .Arg(Concat("a:", cache))
-                     .Arg(Concat("c:", cache, ":", codec))),
-      queue(tokens),
-      codecs(codec_id),
-      metrics(registry, TierCacheMetricDefs(), {{"cache", cache}}) {
-  metrics.AddGauge(kTierLeases, [this] { return static_cast<double>(lease_count.load(std::memory_order_relaxed)); });
-  metrics.AddGauge(kTierInvalidationsPending,
-                   [this] { return static_cast<double>(pending_count.load(std::memory_order_relaxed)); });
-}
-
-void RedisTier::Register(const TierSpace& space, const TierReign& reign, absl::Duration timeout) {
-  const RedisCommand open = RedisCommand(TierOpenScript(), {keys_.state})
-                                .Arg(reign.incarnation)
-                                .Arg(space.cache)
-                                .Arg(space.codec)
-                                .Idempotent();
-  NoteReply(calls_->Run(open, reign.Call(timeout)).status());
-}
-
-std::shared_ptr<const TierReign> RedisTier::AwaitReign(const TierSpace& space, std::span<const TierAsk> questions,
-                                                       std::vector<size_t>& open, uint64_t beat, Instant deadline) {
-  const MutexLock lock(mutex_);
-  for (;;) {
-    if (away_) return nullptr;
-    bool in_flight = false;
-    if (!space.queue.empty()) {
-      std::erase_if(open, [&](size_t n) {
-        const InvalidationQueue::Concern concern = space.queue.ConcernOf(questions[n].key);
-        in_flight |= concern == InvalidationQueue::Concern::kInFlight;
-        return concern == InvalidationQueue::Concern::kQueued;
-      });
-    }
-    const bool trusted = clock_->Now() < trusted_until();
-    if (reign_ != nullptr && beats_ended_ >= beat && trusted && !in_flight) return reign_;
-    if (!trusted && !beat_requested_ && beats_begun_ == beats_ended_) {
-      beat_requested_ = true;
-      wake_.NotifyOne();
-    }
-    if (!changed_.WaitUntil(*clock_, mutex_, deadline)) return nullptr;
-  }
-}
-
-void RedisTier::Hold(TierSpace& space, const std::string& token, HeldLease lease) {
-  const MutexLock lock(mutex_);
-  HoldLocked(space, token, std::move(lease));
-}
-
-void RedisTier::HoldLocked(TierSpace& space, const std::string& token, HeldLease lease) {
-  if (reign_ == nullptr || lease.reign != reign_->ordinal) return;  // It is void.
-  space.leases.insert_or_assign(token, std::move(lease));
-  space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
-  if (space.leases.size() == 1) wake_.NotifyOne();
-}
-
-void RedisTier::Unhold(TierSpace& space, const std::string& token) {
-  const MutexLock lock(mutex_);
-  space.leases.erase(token);
-  space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
-}
-
-RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key, std::string_view token,
-                                   bool drop) const {
-  const std::string record = space.keys.Record(key);
-  const std::string lease = space.keys.Lease(key);
-  const std::string waiters = space.keys.Waiters(key);
-  return RedisCommand(TierEndScript(), {record, lease, waiters})
-      .Arg(token)
-      .Arg(drop ? "1" : "")
-      .Arg(publish_command())
-      .Idempotent();
-}
-
-void RedisTier::GiveBack(const TierSpace& space, std::string_view key, std::string_view token) {
-  // The connection keeps the order, so this runs after the command whose outcome is unknown. If the server does not
-  // know the script yet, it is sent again, and a later question may overtake it: that is then kBusy, and asks again. A
-  // lease that has lapsed needs no end.
-  calls_->RunAsync(EndCommand(space, key, token, false), [](const absl::StatusOr<RedisReply>&) {},
-                   {.timeout = std::max<absl::Duration>(options_.lease, options_.timeout)});
-}
-
-uint64_t RedisTier::Queue(TierSpace& space, const TierTarget& target) {
-  const MutexLock lock(mutex_);
-  const uint64_t id = space.queue.Add(TierInvalidation(target), clock_->Now());
-  space.pending_count.store(space.queue.size(), std::memory_order_relaxed);
-  return id;
-}
-
-RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReign& reign,
-                                          const PendingInvalidation& pending, std::string_view token) const {
-  std::vector<std::string> keys = {keys_.state, keys_.journal};
-  size_t own = 0;
-  if (pending.scope == TierScope::kKey) {
-    for (std::string_view rest = space.codecs; !rest.empty();) {
-      const size_t end = std::min(rest.find(' '), rest.size());
-      const std::string_view codec = rest.substr(0, end);
-      const TierEntryKeys entry(keys_, space.cache, codec);
-      keys.push_back(entry.Record(pending.text));
-      keys.push_back(entry.Lease(pending.text));
-      if (codec == space.codec) own = keys.size();  // Lua counts from 1.
-      keys.push_back(entry.Waiters(pending.text));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  const bool repeat = pending.sent_in == reign.ordinal;
-  RedisCommand command(TierInvalidateScript(), views);
-  command.Arg(reign.incarnation).Arg(pending.operation).Arg(options_.journal_length).Arg(space.cache);
-  const char scope = static_cast<char>(pending.scope);
-  command.Arg(std::string_view(&scope, 1)).Arg(pending.text).Arg(space.codecs);
-  if (repeat) {
-    command.Arg(pending.sent_after);
-  } else {
-    command.Arg("");
-  }
-  command.Arg(own > 0 ? token : std::string_view()).Arg(absl::ToInt64Milliseconds(options_.lease)).Arg(own);
-  command.Arg(publish_command());
-  return command;
-}
-
-InvalidationReply RedisTier::ReadInvalidation(const absl::StatusOr<RedisReply>& reply) {
-  using Kind = InvalidationReply::Kind;
-  if (absl::IsAborted(reply.status())) return {.kind = Kind::kAdopt, .status = reply.status()};
-  if (!reply.ok()) return {.kind = Kind::kFailed, .status = reply.status()};
-  const std::string_view code = CodeOf(reply);
-  const std::span<const RedisReply> parts = reply->elements();
-  if (code == "A") return {.kind = Kind::kAdopt, .status = absl::AbortedError("another reign")};
-  if (code == "R" && parts.size() == 2) return {.kind = Kind::kCodecs, .codecs = std::string(parts[1].text())};
-  if (code == "K" && parts.size() == 4) {
-    return {.kind = Kind::kAccepted,
-            .position = NumberAt(parts, 1),
-            .granted = NumberAt(parts, 2) == 1,
-            .dropped_tags = NumberAt(parts, 3) == 1};
-  }
-  return {.kind = Kind::kFailed, .status = Unexpected("invalidate", *reply)};
-}
-
-void RedisTier::NoteFailed(PendingInvalidation& pending, const TierReign& reign, uint64_t sent_after,
-                           const absl::Status& status) {
-  if (!RedisOutcomeUnknown(status) || pending.sent_in == reign.ordinal) return;
-  pending.sent_in = reign.ordinal;
-  pending.sent_after = sent_after;
-}
-
-void RedisTier::Accepted(TierSpace& space, uint64_t id, const TierReign& reign, const InvalidationReply& reply) {
-  newest_accepted_ = std::max(newest_accepted_, reign.Expose(reply.position));
-  if (const PendingInvalidation* pending = space.queue.Find(id); pending != nullptr) {
-    space.metrics.Observe(kTierInvalidationSeconds, clock_->Now() - pending->since);
-    space.metrics.Add(kTierInvalidationsOwn);
-  }
-  if (reply.dropped_tags) metrics_.Add(kTierTagsDropped);
-  space.queue.Accept(id);
-  space.pending_count.store(space.queue.size(), std::memory_order_relaxed);
-  changed_.NotifyAll();
-}
-
-TierInvalidated RedisTier::Await(TierSpace& space, uint64_t id, bool with_lease) {
-  const Instant deadline = clock_->Now() + options_.timeout;
+  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
   {
-    const MutexLock lock(mutex_);
-    PendingInvalidation* pending = space.queue.Find(id);
-    if (pending == nullptr) return {.accepted = true, .position = newest_accepted_};
-    if (pending->state == PendingInvalidation::State::kHeld) {
-      pending->state = PendingInvalidation::State::kSending;
-    } else {
-      while (!away_ && space.queue.Find(id) != nullptr) {
-        if (!changed_.WaitUntil(*clock_, mutex_, deadline)) break;
+    const MutexLock lock(tier_->mutex());
+    InvalidationQueue& queue = state_->queue;
+    PendingInvalidation* const pending = queue.Find(queued);
+    if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) {
+      while (queue.Find(queued) != nullptr) {
+        if (tier_->away() || !tier_->AwaitChange(deadline)) break;
       }
-      if (space.queue.Find(id) != nullptr) return {};
-      return {.accepted = true, .position = newest_accepted_};
+      if (queue.Find(queued) != nullptr) return {};
+      return {.accepted = true, .position = tier_->newest_accepted()};
     }
+    pending->state = PendingInvalidation::State::kSending;
   }
-  TierInvalidated result = Send(space, id, with_lease, deadline);
+  TierInvalidated result = Send(queued, with_lease, deadline);
   if (!result.accepted) {
-    const MutexLock lock(mutex_);
-    space.queue.Enqueue(id);
-    wake_.NotifyOne();
-    changed_.NotifyAll();  // Questions that wait for it.
+    const MutexLock lock(tier_->mutex());
+    state_->queue.Enqueue(queued);
+    tier_->WakeThread();
+    tier_->NotifyChange();  // Questions that wait for it.
   }
   return result;
 }
 
-TierInvalidated RedisTier::Send(TierSpace& space, uint64_t id, bool with_lease, Instant deadline) {
-  const std::string token = with_lease ? NewTokens(1)[0] : std::string();
+TierInvalidated RedisTierCache::Send(uint64_t id, bool with_lease, Instant deadline) {
+  std::string token;
   std::string key;
   bool may_be_granted = false;
-  uint64_t beat = 0;
-  for (Instant sent = clock_->Now(); sent < deadline; sent = clock_->Now()) {
-    std::shared_ptr<const TierReign> reign;
+  uint64_t heartbeat = 0;
+  for (Instant sent = tier_->clock()->Now(); sent < deadline; sent = tier_->clock()->Now()) {
+    TierReignPtr reign;
     std::optional<RedisCommand> command;
-    uint64_t sent_after = 0;
+    uint64_t applied = 0;
     {
-      const MutexLock lock(mutex_);
-      while (!away_ && (reign_ == nullptr || beats_ended_ < beat)) {
-        if (!changed_.WaitUntil(*clock_, mutex_, deadline)) break;
+      const MutexLock lock(tier_->mutex());
+      if (with_lease && token.empty()) token = tier_->NewLeaseToken();
+      reign = tier_->AwaitReign(heartbeat, deadline);
+      if (reign == nullptr) break;
+      applied = tier_->applied();
+      const PendingInvalidation& pending = *state_->queue.Find(id);
+      key = pending.text;
+      command = InvalidateCommand(*reign, pending, token);
+    }
+    if (heartbeat > 0) tier_->AwaitServer(*reign, deadline);
+    sent = tier_->clock()->Now();
+    const absl::StatusOr<RedisReply> reply = tier_->calls().Run(*command, reign->Call(deadline - sent));
+    tier_->RecordReply(reply.status());
+    may_be_granted |= with_lease && RedisOutcomeUnknown(reply.status());
+    const MutexLock lock(tier_->mutex());
+    const SendResult result = ApplyReply(id, *reign, applied, reply);
+    if (result == SendResult::kAccepted) {
+      TierInvalidated accepted = {.accepted = true, .position = reign->Expose(NumberAt(reply->elements(), 1))};
+      if (NumberAt(reply->elements(), 2) == 1) {
+        AddLease(*reign, key, token, sent);
+        accepted.lease = {.token = token, .position = accepted.position};
       }
-      if (away_ || reign_ == nullptr || beats_ended_ < beat) break;
-      reign = reign_;
-      sent_after = applied_;
-      const PendingInvalidation* pending = space.queue.Find(id);
-      key = pending->text;
-      command = InvalidateCommand(space, *reign, *pending, token);
+      return accepted;
     }
-    if (beat > 0) AwaitServer(*reign, deadline);
-    sent = clock_->Now();
-    const absl::StatusOr<RedisReply> answer = calls_->Run(*command, reign->Call(deadline - sent));
-    NoteReply(answer.status());
-    const InvalidationReply reply = ReadInvalidation(answer);
-    may_be_granted |= with_lease && RedisOutcomeUnknown(reply.status);
-    const MutexLock lock(mutex_);
-    if (reply.kind == InvalidationReply::Kind::kAccepted) {
-      Accepted(space, id, *reign, reply);
-      TierInvalidated result = {.accepted = true, .position = reign->Expose(reply.position)};
-      if (reply.granted) {
-        HoldLocked(space, token,
-                   {.key = space.keys.Lease(key),
-                    .reign = reign->ordinal,
-                    .renew_at = sent + options_.lease / 4,
-                    .give_up_at = sent + options_.max_load});
-        result.lease = {.token = token, .position = result.position};
-      }
-      return result;
-    }
-    NoteFailed(*space.queue.Find(id), *reign, sent_after, reply.status);
-    if (reply.kind == InvalidationReply::Kind::kCodecs) {
-      space.codecs = reply.codecs;
-    } else if (reply.kind == InvalidationReply::Kind::kAdopt) {
-      beat = RequestBeatLocked();
-    } else if (!absl::IsUnavailable(reply.status) || !RedisOutcomeUnknown(reply.status)) {
-      break;
-    }
+    if (result == SendResult::kOtherReign) heartbeat = tier_->RequestHeartbeat();
+    const bool transient = absl::IsUnavailable(reply.status()) && RedisOutcomeUnknown(reply.status());
+    if (result == SendResult::kFailed && !transient) break;
   }
-  if (may_be_granted) GiveBack(space, key, token);
+  if (may_be_granted) EndLeaseAsync(key, token);
   return {};
 }
 
-bool RedisTier::AwaitAll(const TierSpace& space, Instant deadline) {
-  const MutexLock lock(mutex_);
-  const uint64_t newest = space.queue.newest();
-  while (space.queue.AnyUpTo(newest)) {
-    if (space.waits_cancelled) return false;
-    if (!changed_.WaitUntil(*clock_, mutex_, deadline)) return !space.queue.AnyUpTo(newest);
+std::vector<uint64_t> RedisTierCache::TakeQueued(const TierReign& reign, size_t most,
+                                                 std::vector<RedisCommand>& commands) {
+  std::vector<uint64_t> ids = state_->queue.TakeQueued(most);
+  for (const uint64_t id : ids) commands.push_back(InvalidateCommand(reign, *state_->queue.Find(id), {}));
+  return ids;
+}
+
+bool RedisTierCache::ApplyRetry(uint64_t id, const TierReign& reign, uint64_t applied,
+                                const absl::StatusOr<RedisReply>& reply) {
+  const SendResult result = ApplyReply(id, reign, applied, reply);
+  if (result == SendResult::kAccepted) return true;
+  if (result == SendResult::kOtherReign) tier_->RequestHeartbeat();
+  const PendingInvalidation& pending = *state_->queue.Find(id);
+  if (RedisErrorCode(reply.status()) == "TRYAGAIN" && pending.scope == TierScope::kKey &&
+      tier_->clock()->Now() - pending.since >= kMovingSlotPatience) {
+    state_->queue.Widen(id);
+  }
+  state_->queue.Enqueue(id);
+  return result == SendResult::kOtherCodecs;
+}
+
+RedisCommand RedisTierCache::InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending,
+                                               std::string_view token) const {
+  std::vector<std::string> keys = {tier_->keys().state, tier_->keys().journal};
+  size_t own = 0;
+  if (pending.scope == TierScope::kKey) {
+    for (std::string_view rest = state_->codecs; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      const std::string_view codec = rest.substr(0, end);
+      if (codec == codec_) own = keys.size() + 2;  // The lease. Lua counts from 1.
+      for (std::string& entry : TierEntryKeys(tier_->keys(), name_, codec).Entry(pending.text)) {
+        keys.push_back(std::move(entry));
+      }
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  const RedisCacheTierOptions& options = tier_->options();
+  const char scope = static_cast<char>(pending.scope);
+  const bool repeat = pending.sent_in == reign.ordinal;
+  return WithArgs(RedisCommand(TierInvalidateScript(), views), reign.incarnation, pending.operation,
+                  options.journal_length, name_, std::string_view(&scope, 1), pending.text, state_->codecs,
+                  repeat ? std::to_string(pending.sent_after) : std::string(), own > 0 ? token : std::string_view(),
+                  absl::ToInt64Milliseconds(options.lease), own, tier_->publish_command());
+}
+
+RedisTierCache::SendResult RedisTierCache::ApplyReply(uint64_t id, const TierReign& reign, uint64_t applied,
+                                                      const absl::StatusOr<RedisReply>& reply) {
+  PendingInvalidation& pending = *state_->queue.Find(id);
+  const std::span<const RedisReply> parts = PartsOf(reply);
+  const std::string_view code = CodeOf(parts);
+  if (code == "K" && parts.size() == 4) {
+    state_->metrics.Observe(kTierInvalidationSeconds, tier_->clock()->Now() - pending.since);
+    state_->metrics.Add(kTierInvalidationsOwn);
+    if (NumberAt(parts, 3) == 1) tier_->metrics().Add(kTierTagsDropped);
+    state_->queue.Accept(id);
+    tier_->RecordAccepted(reign.Expose(NumberAt(parts, 1)));
+    return SendResult::kAccepted;
+  }
+  // A repeat looks for the operation behind the position that was applied before the first attempt that may have run.
+  if (RedisOutcomeUnknown(reply.status()) && pending.sent_in != reign.ordinal) {
+    pending.sent_in = reign.ordinal;
+    pending.sent_after = applied;
+  }
+  if (code == "R" && parts.size() == 2) {
+    state_->codecs = parts[1].text();
+    return SendResult::kOtherCodecs;
+  }
+  return code == "A" || absl::IsAborted(reply.status()) ? SendResult::kOtherReign : SendResult::kFailed;
+}
+
+bool RedisTierCache::AwaitAll(Instant deadline) {
+  tier_->CheckFork();
+  const MutexLock lock(tier_->mutex());
+  const InvalidationQueue& queue = state_->queue;
+  const uint64_t newest = queue.newest();
+  while (queue.AnyUpTo(newest)) {
+    if (state_->waits_cancelled) return false;
+    if (!tier_->AwaitChange(deadline)) return !queue.AnyUpTo(newest);
   }
   return true;
 }
 
-void RedisTier::CancelWaits(TierSpace& space) {
-  const MutexLock lock(mutex_);
-  space.waits_cancelled = true;
-  changed_.NotifyAll();
-}
-
-void RedisTier::Close(const std::shared_ptr<TierSpace>& space) {
-  std::vector<RedisCommand> ends;
-  size_t dropped = 0;
-  bool away = false;
-  {
-    const MutexLock lock(mutex_);
-    spaces_.erase(space->cache);
-    while (calling_ || space->hears) changed_.Wait(mutex_);
-    for (const auto& [token, lease] : space->leases) {
-      ends.push_back(EndCommand(*space, std::string_view(lease.key).substr(space->keys.leases.size()), token, false));
-    }
-    space->leases.clear();
-    space->lease_count.store(0, std::memory_order_relaxed);
-    dropped = space->queue.size();
-    away = away_;
-  }
-  if (!ends.empty() && !away) {
-    calls_->RunMany(ends, {.timeout = std::min<absl::Duration>(kClosePatience, options_.timeout)});
-  }
-  if (dropped == 0) return;
-  space->metrics.Add(kTierInvalidationsDropped, dropped);
-  Log(LogSeverity::kError,
-      Concat("RedisCacheTier '", options_.prefix, "': the cache '", space->cache,
-             "' was destroyed before Redis accepted ", dropped,
-             " of its invalidations; other processes may serve outdated values until these expire"));
+void RedisTierCache::CancelWaits() {
+  const MutexLock lock(tier_->mutex());
+  state_->waits_cancelled = true;
+  tier_->NotifyChange();
 }
 
 }  // namespace stockade::cache_internal

@@ -1,22 +1,35 @@
 #ifndef STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_CACHE_H_
 #define STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_CACHE_H_
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "invalidation_queue.h"
 #include "redis_tier.h"
-#include "stockade/cache/cache_tier.h"
 
 namespace stockade::cache_internal {
 
-// The calls of one cache.
+// A lease that the tier's thread is to renew now.
+struct DueLease {
+  uint64_t cache = 0;  // The cache's number.
+  std::string token = {};
+  std::string key = {};  // Of the lease in Redis.
+};
+
+// One open cache of a tier. Its callers ask, fill and invalidate. The tier's thread renews its leases, and sends the
+// invalidations that their callers could not send.
 class RedisTierCache final : public TierCache {
  public:
-  RedisTierCache(std::shared_ptr<RedisTier> tier, std::shared_ptr<TierSpace> space)
-      : tier_(std::move(tier)), space_(std::move(space)) {}
+  // `number` differs from those of all other caches that the tier has opened.
+  RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number, std::string_view name, std::string_view codec,
+                 TierListener& listener);
   ~RedisTierCache() override;
 
   std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override;
@@ -30,18 +43,106 @@ class RedisTierCache final : public TierCache {
   absl::Duration max_staleness() const override { return tier_->options().max_staleness; }
   absl::Duration max_ttl() const override { return tier_->options().max_ttl; }
 
+  // The functions below are for the tier.
+
+  uint64_t number() const { return number_; }
+  const std::string& name() const { return name_; }
+  const std::string& codec() const { return codec_; }
+  TierListener& listener() const { return listener_; }
+  void NotifyInvalidated(const TierReign& reign, const TierJournalEntry& entry) {
+    listener_.OnInvalidated(reign.Expose(entry.position), entry.target);
+  }
+  ComponentMetrics& metrics() { return state_->metrics; }
+  TierCacheStats Stats() const STOCKADE_REQUIRES(kTierMutex);
+
+  // Registers the codec. Records of codecs that are not registered are not valid.
+  void Register(const TierReign& reign, absl::Duration timeout) STOCKADE_EXCLUDES(kTierMutex);
+  RedisCommand RegisterCommand(const TierReign& reign) const;
+
+  bool has_leases() const STOCKADE_REQUIRES(kTierMutex) { return !state_->leases.empty(); }
+  // A new reign has begun, so they are void.
+  void DropLeases() STOCKADE_REQUIRES(kTierMutex) { state_->leases.clear(); }
+  // Adds leases to `due` until it has `most`, and drops leases older than max_load. Returns whether more are due.
+  bool CollectDueLeases(Instant now, size_t most, std::vector<DueLease>& due) STOCKADE_REQUIRES(kTierMutex);
+  void ApplyRenewal(const std::string& token, bool renewed, Instant sent) STOCKADE_REQUIRES(kTierMutex);
+
+  bool has_queued() const STOCKADE_REQUIRES(kTierMutex) { return state_->queue.queued() > 0; }
+  // Queues the invalidations that their callers should have sent before `limit`.
+  void QueueUnsent(Instant limit) STOCKADE_REQUIRES(kTierMutex) { state_->queue.EnqueueHeldBefore(limit); }
+  // Takes up to `most` queued invalidations and adds the commands that send them. Returns their ids.
+  std::vector<uint64_t> TakeQueued(const TierReign& reign, size_t most, std::vector<RedisCommand>& commands)
+      STOCKADE_REQUIRES(kTierMutex);
+  // Applies the reply to such a command; queues the invalidation again if it was not accepted. `applied`: the position
+  // up to which the journal was applied when it was sent. Returns false if the next attempt has to wait.
+  bool ApplyRetry(uint64_t id, const TierReign& reign, uint64_t applied, const absl::StatusOr<RedisReply>& reply)
+      STOCKADE_REQUIRES(kTierMutex);
+
  private:
-  // Answers the question if its record is a hit and has no tags. Otherwise, and if anything fails, returns false.
-  bool TryHit(const TierReign& reign, std::string_view key, Instant deadline, TierAnswer& answer);
-  // Asks once. Returns those of `open` that are to be asked again.
-  std::vector<size_t> AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
-                              const std::vector<size_t>& open, Instant deadline, std::vector<TierAnswer>& answers,
-                              uint64_t& beat);
-  // Whether the tier takes the value.
-  bool Storable(const TierFill& fill) const;
+  // kOtherCodecs: the command has to name other codecs, which State::codecs has now.
+  enum class SendResult { kAccepted, kOtherCodecs, kOtherReign, kFailed };
+  // A call of Ask().
+  struct Asking {
+    const std::span<const TierAsk> questions;
+    const Instant deadline;
+    std::vector<TierAnswer> answers;
+    std::vector<size_t> open = {};  // Questions that are to be asked.
+    uint64_t heartbeat = 0;         // The heartbeat of this number has to end first.
+  };
+  struct HeldLease {
+    std::string key = {};  // Of the lease in Redis.
+    Instant renew_at = {};
+    Instant drop_at = {};
+  };
+  // A forked child leaks it, because another thread may have been changing it.
+  struct State {
+    InvalidationQueue queue STOCKADE_GUARDED_BY(kTierMutex);
+    // Those that the invalidation of a key covers, as Redis has last listed them.
+    std::string codecs STOCKADE_GUARDED_BY(kTierMutex);
+    absl::flat_hash_map<std::string, HeldLease> leases STOCKADE_GUARDED_BY(kTierMutex) = {};  // By token.
+    bool waits_cancelled STOCKADE_GUARDED_BY(kTierMutex) = false;
+    ComponentMetrics metrics;  // The last member, because its gauges read the others.
+  };
+
+  // Asking.
+  // Waits for a trusted reign, and for the invalidations of the questions' keys that their callers send. Removes
+  // questions whose keys a queued invalidation concerns. Null: the tier cannot be asked before the deadline.
+  TierReignPtr AwaitReign(Asking& asking);
+  // Answers the only question if its record is a hit and has no tags. Otherwise, and if anything fails, returns false.
+  bool TryHit(const TierReign& reign, Asking& asking);
+  // Asks the open questions once. Those that have to be asked again stay open.
+  void AskOnce(const TierReign& reign, Asking& asking);
+  void ReadAnswer(const TierReign& reign, std::string_view key, const std::string& token, Instant sent,
+                  std::span<const RedisReply> parts, TierAnswer& answer);
+
+  // Filling.
+  bool IsStorable(const TierFill& fill) const;
+  TierFilled ReadFilled(const TierReign& reign, const TierFill& fill, const absl::StatusOr<RedisReply>& reply);
+
+  // Leases.
+  void AddLease(const TierReign& reign, std::string_view key, const std::string& token, Instant sent)
+      STOCKADE_REQUIRES(kTierMutex);
+  RedisCommand EndLeaseCommand(std::string_view key, std::string_view token, bool drop_record) const;
+  // Ends a lease after all commands that were sent before, without waiting.
+  void EndLeaseAsync(std::string_view key, std::string_view token);
+
+  // Invalidations.
+  TierInvalidated Send(uint64_t id, bool with_lease, Instant deadline) STOCKADE_EXCLUDES(kTierMutex);
+  RedisCommand InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending,
+                                 std::string_view token) const STOCKADE_REQUIRES(kTierMutex);
+  SendResult ApplyReply(uint64_t id, const TierReign& reign, uint64_t applied, const absl::StatusOr<RedisReply>& reply)
+      STOCKADE_REQUIRES(kTierMutex);
+
+  void Close() STOCKADE_EXCLUDES(kTierMutex);
 
   const std::shared_ptr<RedisTier> tier_;
-  const std::shared_ptr<TierSpace> space_;
+  const uint64_t number_;
+  const std::string name_;
+  const std::string codec_;
+  const TierEntryKeys keys_;
+  TierListener& listener_;
+  const RedisCommand read_state_;      // Reads the incarnation, and the positions that records are compared with.
+  std::atomic<bool> has_tags_{false};  // A record had one.
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace stockade::cache_internal

@@ -2,7 +2,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "redis_tier.h"
+#include "redis_tier_cache.h"
 #include "redis_tier_scripts.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -10,21 +12,15 @@
 namespace stockade::cache_internal {
 namespace {
 
-// What a heartbeat asks for at once, each entry counting 1 KB more than its bytes, and after failures at least.
-constexpr int64_t kMostBytesPerSync = 1 << 20;
-constexpr int64_t kLeastBytesPerSync = 2 << 10;
-constexpr size_t kMaxLeft = 64;
+constexpr int64_t kMinBytesPerSync = 2 << 10;
+constexpr size_t kMaxEnded = 64;
 
 // nullopt if it is not an entry of this layout. Unknown fields are ignored.
 std::optional<TierJournalEntry> ReadEntry(const RedisReply& reply) {
   if (reply.elements().size() != 2) return std::nullopt;
   TierJournalEntry entry;
   const std::string_view id = reply.elements()[0].text();
-  size_t at = 0;
-  for (; at < id.size() && id[at] >= '0' && id[at] <= '9' && at < 18; ++at) {
-    entry.position = entry.position * 10 + static_cast<uint64_t>(id[at] - '0');
-  }
-  if (at == 0 || id.substr(at) != "-0") return std::nullopt;
+  if (!id.ends_with("-0") || !ReadPosition(id.substr(0, id.size() - 2), entry.position)) return std::nullopt;
   const std::span<const RedisReply> fields = reply.elements()[1].elements();
   std::string_view kind;
   for (size_t n = 0; n + 1 < fields.size(); n += 2) {
@@ -42,59 +38,57 @@ bool SameTarget(const TierJournalEntry& a, const TierJournalEntry& b) {
   return a.cache == b.cache && a.target.kind == b.target.kind && a.target.text == b.target.text;
 }
 
+// Null if the cache is not open.
+template <typename Caches>
+RedisTierCache* CacheOf(const Caches& caches, const TierJournalEntry& entry) {
+  const auto found = caches.find(entry.cache);
+  return found != caches.end() ? found->second : nullptr;
+}
+
 }  // namespace
+
+absl::Status RedisTier::Heartbeat(Instant deadline) {
+  const Instant begun = clock_->Now();
+  CheckSubscriptions();
+  {
+    const MutexLock lock(mutex());
+    heartbeat_requested_ = false;
+    ++heartbeats_begun_;
+    for (const auto& [name, cache] : caches_) cache->QueueUnsent(begun - options_.timeout);
+  }
+  absl::Status status = ReadJournal(deadline);
+  if (!status.ok() && !IsRefusal(status)) {
+    // A command that has no connection does not say whether the server refuses it.
+    const absl::Status server = service_->ServerOf(keys_.state, absl::ZeroDuration()).status();
+    if (IsRefusal(server)) status = server;
+  }
+  metrics_.Add(status.ok() ? kTierHeartbeatsOk : IsRefusal(status) ? kTierHeartbeatsRefused : kTierHeartbeatsFailed);
+  if (status.ok()) metrics_.ObserveSpan(kTierHeartbeatSeconds, begun, clock_->Now());
+  const MutexLock lock(mutex());
+  heartbeats_ended_ = heartbeats_begun_;
+  if (status.ok() || IsSilent() || clock_->Now() >= trusted_until()) away_ = !status.ok();
+  changed_.NotifyAll();
+  return status;
+}
+
+// Logs each change.
+void RedisTier::LogHeartbeat(const absl::Status& status) {
+  const Logged kind = status.ok() ? Logged::kSuccess : IsRefusal(status) ? Logged::kRefusal : Logged::kFailure;
+  if (std::exchange(logged_, kind) == kind) return;
+  const std::string tier = Concat("RedisCacheTier '", options_.prefix, "': ");
+  if (status.ok()) return Log(LogSeverity::kInfo, Concat(tier, "heartbeats succeed again"));
+  const bool refused = kind == Logged::kRefusal;
+  Log(refused ? LogSeverity::kError : LogSeverity::kWarning,
+      Concat(tier, refused ? "Redis refuses the heartbeats: " : "a heartbeat failed: ", status.ToString()));
+}
 
 bool RedisTier::IsRefusal(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status) || absl::IsInternal(status);
 }
 
-template <typename Call>
-void RedisTier::CallListeners(const Call& call) {
-  Spaces spaces;
-  {
-    const MutexLock lock(mutex_);
-    spaces = spaces_;
-    calling_ = true;
-  }
-  call(spaces);
-  const MutexLock lock(mutex_);
-  calling_ = false;
-  changed_.NotifyAll();
-}
-
-// Entries that do not follow the last one are left to the next heartbeat, and so are those of another reign.
-void RedisTier::TakeMessages() {
-  std::vector<std::string> received;
-  std::shared_ptr<const TierReign> reign;
-  uint64_t applied = 0;
-  {
-    const MutexLock lock(mutex_);
-    received.swap(received_);
-    reign = reign_;
-    applied = applied_;
-  }
-  if (reign == nullptr) return;
-  CallListeners([&](const Spaces& spaces) {
-    for (std::string& message : received) {
-      if (early_.size() >= kMaxMessages) return;
-      const std::optional<TierJournalEntry> entry = ReadTierMessage(message, reign->incarnation);
-      if (!entry || entry->position != applied + early_.size() + 1) continue;
-      metrics_.Add(kTierInvalidationMessages);
-      Report(spaces, *reign, *entry);
-      sum_ = TierSum(sum_, message);
-      early_.push_back(std::move(message));
-    }
-  });
-}
-
-void RedisTier::Report(const Spaces& spaces, const TierReign& reign, const TierJournalEntry& entry) {
-  const auto found = spaces.find(entry.cache);
-  if (found != spaces.end()) found->second->listener.OnInvalidated(reign.Expose(entry.position), entry.target);
-}
-
-// The subscriptions may have been lost since, or refused.
-void RedisTier::NoteSubscribed() {
+// Subscriptions may have been lost since the last heartbeat, or refused.
+void RedisTier::CheckSubscriptions() {
   if (!options_.pubsub) return;
   const auto status = [&] {
     const absl::Status first = journal_channel_.AwaitSubscribed(absl::ZeroDuration());
@@ -105,263 +99,187 @@ void RedisTier::NoteSubscribed() {
   if (now.ok()) {
     subscribed_ = true;
   } else if (!absl::IsUnavailable(now) && !absl::IsDeadlineExceeded(now) &&
-             !std::exchange(warned_subscription_, true)) {
+             !std::exchange(warned_about_subscription_, true)) {
     Log(LogSeverity::kWarning, Concat("RedisCacheTier '", options_.prefix,
                                       "': without messages, this process finds changes by polling: ", now.ToString()));
   }
 }
 
-absl::Status RedisTier::Beat(Instant deadline) {
-  const Instant begun = clock_->Now();
-  NoteSubscribed();
-  {
-    const MutexLock lock(mutex_);
-    beat_requested_ = false;
-    ++beats_begun_;
-    for (const auto& [name, space] : spaces_) space->queue.EnqueueHeldBefore(begun - options_.timeout);
-  }
-  absl::Status status = Follow(deadline);
-  if (!status.ok() && !IsRefusal(status)) {
-    // A command that has no connection does not say whether the server refuses it.
-    const absl::Status server = service_->ServerOf(keys_.state, absl::ZeroDuration()).status();
-    if (IsRefusal(server)) status = server;
-  }
-  metrics_.Add(status.ok() ? kTierHeartbeatsOk : IsRefusal(status) ? kTierHeartbeatsRefused : kTierHeartbeatsFailed);
-  if (status.ok()) metrics_.ObserveSpan(kTierHeartbeatSeconds, begun, clock_->Now());
-  const MutexLock lock(mutex_);
-  beats_ended_ = beats_begun_;
-  if (status.ok()) {
-    away_ = false;
-  } else if (Silent() || clock_->Now() >= trusted_until()) {
-    away_ = true;
-  }
-  changed_.NotifyAll();
-  return status;
-}
-
-// Reads the journal, of a new reign if the last one is over.
-absl::Status RedisTier::Follow(Instant deadline) {
-  const auto reign = [this] {
-    const MutexLock lock(mutex_);
-    return reign_;
-  };
-  const std::shared_ptr<const TierReign> last = reign();
-  absl::Status status = last != nullptr ? Sync(*last, deadline) : absl::AbortedError("no reign yet");
+absl::Status RedisTier::ReadJournal(Instant deadline) {
+  absl::Status status = Sync(deadline);
   // Another process may begin a new reign in between.
   for (int attempt = 0; absl::IsAborted(status) && attempt < 3; ++attempt) {
     status = Adopt(deadline);
     if (!status.ok()) continue;
-    // The way to a new reign may have taken all the time, and questions wait for this heartbeat.
-    status = Sync(*reign(), std::max(deadline, clock_->Now() + options_.timeout / 2));
+    // Adopt() may have taken all the time, and questions wait for this heartbeat.
+    status = Sync(std::max(deadline, clock_->Now() + options_.timeout / 2));
   }
   return status;
-}
-
-// Logs each change.
-void RedisTier::NoteBeat(const absl::Status& status) {
-  const Logged kind = status.ok() ? Logged::kSuccess : IsRefusal(status) ? Logged::kRefusal : Logged::kFailure;
-  if (std::exchange(logged_, kind) == kind) return;
-  const std::string tier = Concat("RedisCacheTier '", options_.prefix, "': ");
-  switch (kind) {
-    case Logged::kSuccess: Log(LogSeverity::kInfo, Concat(tier, "heartbeats succeed again")); break;
-    case Logged::kFailure: Log(LogSeverity::kWarning, Concat(tier, "a heartbeat failed: ", status.ToString())); break;
-    case Logged::kRefusal:
-      Log(LogSeverity::kError, Concat(tier, "Redis refuses the heartbeats: ", status.ToString()));
-      break;
-  }
-}
-
-void RedisTier::Leave(std::string_view incarnation) {
-  if (std::find(left_.begin(), left_.end(), incarnation) != left_.end()) return;
-  left_.emplace_back(incarnation);
-  if (left_.size() > kMaxLeft) left_.pop_front();
 }
 
 absl::Status RedisTier::Adopt(Instant deadline) {
   const absl::StatusOr<RedisServerIdentity> server =
       service_->ServerOf(keys_.state, Duration(deadline - clock_->Now()));
-  NoteReply(server.status());
+  RecordReply(server.status());
   if (!server.ok()) return server.status();
-  std::optional<std::string> run_id;
+  const auto reign = std::make_shared<TierReign>();
   if (server->run_id.ok()) {
-    run_id = *server->run_id;
-  } else if (!std::exchange(warned_identity_, true)) {
+    reign->run_id = *server->run_id;
+  } else if (!std::exchange(warned_about_run_id_, true)) {
     Log(LogSeverity::kWarning,
         Concat("RedisCacheTier '", options_.prefix, "': failovers and restarts of Redis cannot be detected: ",
                std::string(server->run_id.status().message())));
   }
-  std::string left;
-  for (const std::string& incarnation : left_) left += Concat(left.empty() ? "" : " ", incarnation);
-  std::string incarnation;
-  {
-    const MutexLock lock(mutex_);
-    incarnation = tokens_.Incarnation();
-  }
-  const RedisCommand adopt = RedisCommand(TierAdoptScript(), {keys_.state, keys_.journal})
-                                 .Arg(run_id.value_or(""))
-                                 .Arg(incarnation)
-                                 .Arg(left)
-                                 .Arg(absl::ToInt64Milliseconds(options_.max_ttl))
-                                 .Arg(absl::ToInt64Milliseconds(options_.max_staleness))
-                                 .Idempotent();
-  const absl::StatusOr<RedisReply> reply =
-      service_->Run(adopt, {.timeout = deadline - clock_->Now(), .on_server = run_id});
-  NoteReply(reply.status());
+  const RedisCommand adopt =
+      WithArgs(RedisCommand(TierAdoptScript(), {keys_.state, keys_.journal}), reign->run_id.value_or(""),
+               TierTokens().Incarnation(), absl::StrJoin(ended_, " "), absl::ToInt64Milliseconds(options_.max_ttl),
+               absl::ToInt64Milliseconds(options_.max_staleness))
+          .Idempotent();
+  const absl::StatusOr<RedisReply> reply = service_->Run(adopt, reign->Call(deadline - clock_->Now()));
+  RecordReply(reply.status());
   if (!reply.ok()) return reply.status();
   const std::span<const RedisReply> parts = reply->elements();
-  if (parts.size() != 4 || parts[0].text().size() != kTierIncarnationBytes) return Unexpected("adopt", *reply);
+  if (parts.size() != 4 || parts[0].text().size() != kTierIncarnationBytes) {
+    return absl::InternalError(Concat("unexpected answer to adopt: ", reply->ToString()));
+  }
   if (parts[3].integer() == 1) {
     Log(LogSeverity::kError, Concat("RedisCacheTier '", options_.prefix, "': the key '", keys_.state,
                                     "' had another type; it was deleted, and a new reign begins"));
   }
-
-  auto reign = std::make_shared<TierReign>();
   reign->incarnation = parts[0].text();
-  reign->run_id = run_id;
-  std::vector<std::shared_ptr<TierSpace>> spaces;
-  {
-    const MutexLock lock(mutex_);
-    if (reign_ != nullptr) {
-      if (reign_->incarnation == reign->incarnation && reign_->run_id == reign->run_id) return absl::OkStatus();
-      reign->ordinal = reign_->ordinal;
-    }
-    ++reign->ordinal;
-    // Trust ends before anything of the new reign can be asked for.
-    trusted_until_.store(Instant::InfinitePast().nanoseconds(), std::memory_order_release);
-    if (reign_ != nullptr && reign_->incarnation != reign->incarnation) Leave(reign_->incarnation);
-    reign_ = reign;
-    applied_ = NumberAt(parts, 1);
-    early_.clear();
-    sum_.clear();
-    for (const auto& [name, space] : spaces_) {
-      space->leases.clear();
-      space->lease_count.store(0, std::memory_order_relaxed);
-      spaces.push_back(space);
-    }
-  }
+  const std::optional<std::vector<RedisCommand>> registrations = BeginReign(reign, NumberAt(parts, 1));
+  if (!registrations) return absl::OkStatus();
   for (std::string_view rest = parts[2].text(); rest.size() >= kTierIncarnationBytes;) {
-    Leave(rest.substr(0, kTierIncarnationBytes));
+    MarkEnded(rest.substr(0, kTierIncarnationBytes));
     rest.remove_prefix(std::min(kTierIncarnationBytes + 1, rest.size()));
   }
   metrics_.Add(kTierReigns);
-  Reset();
-  std::vector<RedisCommand> registrations;
-  registrations.reserve(spaces.size());
-  for (const std::shared_ptr<TierSpace>& space : spaces) {
-    registrations.push_back(RedisCommand(TierOpenScript(), {keys_.state})
-                                .Arg(reign->incarnation)
-                                .Arg(space->cache)
-                                .Arg(space->codec)
-                                .Idempotent());
-  }
+  ResetCaches();
   // If one fails, the first question of that cache registers its codec.
-  if (!registrations.empty()) service_->RunMany(registrations, reign->Call(deadline - clock_->Now()));
+  if (!registrations->empty()) service_->RunMany(*registrations, reign->Call(deadline - clock_->Now()));
   return absl::OkStatus();
 }
 
-void RedisTier::Reset() {
-  trusted_until_.store(Instant::InfinitePast().nanoseconds(), std::memory_order_release);
+std::optional<std::vector<RedisCommand>> RedisTier::BeginReign(const std::shared_ptr<TierReign>& reign,
+                                                               uint64_t applied) {
+  const MutexLock lock(mutex());
+  if (reign_ != nullptr) {
+    if (reign_->incarnation == reign->incarnation && reign_->run_id == reign->run_id) return std::nullopt;
+    reign->ordinal = reign_->ordinal;
+  }
+  ++reign->ordinal;
+  EndTrust();  // Before anything of the new reign can be asked for.
+  if (reign_ != nullptr && reign_->incarnation != reign->incarnation) MarkEnded(reign_->incarnation);
+  reign_ = reign;
+  applied_ = applied;
+  sum_.clear();
+  std::vector<RedisCommand> registrations;
+  for (const auto& [name, cache] : caches_) {
+    cache->DropLeases();
+    registrations.push_back(cache->RegisterCommand(*reign));
+  }
+  return registrations;
+}
+
+void RedisTier::MarkEnded(std::string_view incarnation) {
+  if (std::find(ended_.begin(), ended_.end(), incarnation) != ended_.end()) return;
+  ended_.emplace_back(incarnation);
+  if (ended_.size() > kMaxEnded) ended_.pop_front();
+}
+
+void RedisTier::ResetCaches() {
+  EndTrust();
+  unconfirmed_.clear();
   {
-    // Redis answers. Questions wait for the end of this heartbeat: otherwise those for the values that are dropped now
-    // would be loaded by each process.
-    const MutexLock lock(mutex_);
+    // Redis answers. Questions wait for the end of this heartbeat: otherwise each process would load the values that
+    // are dropped now.
+    const MutexLock lock(mutex());
     away_ = false;
   }
-  CallListeners([](const auto& spaces) {
-    for (const auto& [name, space] : spaces) space->listener.OnReset();
+  WithCaches([](const Caches& caches) {
+    for (const auto& [name, cache] : caches) cache->listener().OnReset();
   });
 }
 
-int64_t RedisTier::MostBytesPerSync() const {
-  return std::min(kMostBytesPerSync, static_cast<int64_t>(options_.redis.max_reply_bytes / 2));
-}
-
-absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
+absl::Status RedisTier::Sync(Instant deadline) {
   for (;;) {
+    TierReignPtr reign;
     uint64_t applied = 0;
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(mutex());
+      reign = reign_;
       applied = applied_;
     }
-    const RedisCommand sync = RedisCommand(TierSyncScript(), {keys_.state, keys_.journal})
-                                  .Arg(reign.incarnation)
-                                  .Arg(applied)
-                                  .Arg(bytes_per_sync_)
-                                  .Arg(applied + early_.size())
-                                  .Arg(sum_)
+    if (reign == nullptr) return absl::AbortedError("no reign yet");
+    const RedisCommand sync = WithArgs(RedisCommand(TierSyncScript(), {keys_.state, keys_.journal}), reign->incarnation,
+                                       applied, bytes_per_sync_, applied + unconfirmed_.size(), sum_)
                                   .Idempotent();
     const Instant sent = clock_->Now();
-    const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign.Call(deadline - sent));
-    NoteReply(reply.status());
+    const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign->Call(deadline - sent));
+    RecordReply(reply.status());
     if (!reply.ok()) {
-      // A reply that is too large however little was asked for counts as a gap.
+      // If a reply is too large although the least was asked for, the next sync asks for nothing: that is a gap.
       const bool too_large = absl::IsResourceExhausted(reply.status()) && RedisErrorCode(reply.status()).empty() &&
                              !RedisOutOfDescriptors(reply.status());
-      const bool least = bytes_per_sync_ <= kLeastBytesPerSync;
-      bytes_per_sync_ =
-          least && too_large ? 0 : std::min(bytes_per_sync_, std::max(bytes_per_sync_ / 4, kLeastBytesPerSync));
+      const bool is_gap = too_large && bytes_per_sync_ <= kMinBytesPerSync;
+      bytes_per_sync_ = is_gap ? 0 : std::min(bytes_per_sync_, std::max(bytes_per_sync_ / 4, kMinBytesPerSync));
       return reply.status();
     }
-    bytes_per_sync_ = MostBytesPerSync();
-    const std::string_view code = CodeOf(reply);
-    if (code == "A") return absl::AbortedError("another reign");
-    const std::span<const RedisReply> parts = reply->elements();
-    if ((code != "K" && code != "M" && code != "G") || parts.size() != 4) return Unexpected("sync", *reply);
-    const uint64_t sequence = NumberAt(parts, 1);
-    if (sequence < applied) {
-      // The state is older than what this process has seen of it: it was restored.
-      Leave(reign.incarnation);
-      return absl::AbortedError("the journal has gone back");
-    }
-    bool gap = code == "G";
-    if (code == "M") ApplyEarly(reign, applied);
-    if (!gap) {
-      const std::span<const RedisReply> entries = parts[2].elements();
-      gap = !Apply(reign, entries, applied);
-      if (!gap && applied < sequence) gap = entries.empty();
-    }
-    if (gap) {
-      metrics_.Add(kTierGaps);
-      Reset();
-      early_.clear();
-      applied = sequence;
-    }
-    if (applied == sequence) {
-      if (!early_.empty()) {
-        // Messages announced entries that the journal does not have. Until it reaches their positions, caches would
-        // store nothing.
-        Log(LogSeverity::kWarning,
-            Concat("RedisCacheTier '", options_.prefix, "': messages were ahead of the journal"));
-        Reset();
-        early_.clear();
-      }
-      sum_ = parts[3].text();
-    }
+    bytes_per_sync_ = max_bytes_per_sync_;
+    const absl::StatusOr<bool> complete = ApplySync(*reign, *reply, applied);
+    if (!complete.ok()) return complete.status();
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(mutex());
       applied_ = applied;
     }
-    if (applied < sequence) continue;
+    if (!*complete) continue;
     trusted_until_.store((sent + options_.max_staleness).nanoseconds(), std::memory_order_release);
     return absl::OkStatus();
   }
 }
 
-// The journal has what the messages have said.
-void RedisTier::ApplyEarly(const TierReign& reign, uint64_t& applied) {
-  CallListeners([&](const Spaces& spaces) {
-    for (const std::string& message : early_) NoteApplied(spaces, ReadTierMessage(message, reign.incarnation)->cache);
-  });
-  applied += early_.size();
-  early_.clear();
+absl::StatusOr<bool> RedisTier::ApplySync(const TierReign& reign, const RedisReply& reply, uint64_t& applied) {
+  const std::span<const RedisReply> parts = reply.elements();
+  const std::string_view code = CodeOf(parts);
+  if (code == "A") return absl::AbortedError("another reign");
+  if ((code != "K" && code != "M" && code != "G") || parts.size() != 4) {
+    return absl::InternalError(Concat("unexpected answer to sync: ", reply.ToString()));
+  }
+  const uint64_t sequence = NumberAt(parts, 1);
+  if (sequence < applied) {
+    // The state was restored: this process has seen a later one.
+    MarkEnded(reign.incarnation);
+    return absl::AbortedError("the journal has gone back");
+  }
+  if (code == "M") {
+    // The journal has the entries of all messages that the listeners got.
+    WithCaches([&](const Caches& caches) {
+      for (const std::string& message : unconfirmed_) {
+        RedisTierCache* const cache = CacheOf(caches, *ReadTierMessage(message, reign.incarnation));
+        if (cache != nullptr) cache->metrics().Add(kTierInvalidationsReported);
+      }
+    });
+    applied += unconfirmed_.size();
+    unconfirmed_.clear();
+  }
+  const std::span<const RedisReply> entries = parts[2].elements();
+  if (code == "G" || !ApplyEntries(reign, entries, applied) || (applied < sequence && entries.empty())) {
+    metrics_.Add(kTierGaps);
+    ResetCaches();
+    applied = sequence;
+  }
+  if (applied != sequence) return false;
+  if (!unconfirmed_.empty()) {
+    // Messages announced entries that the journal does not have. Until it reaches their positions, caches would store
+    // nothing.
+    Log(LogSeverity::kWarning, Concat("RedisCacheTier '", options_.prefix, "': messages were ahead of the journal"));
+    ResetCaches();
+  }
+  sum_ = parts[3].text();
+  return true;
 }
 
-void RedisTier::NoteApplied(const Spaces& spaces, std::string_view cache) {
-  const auto found = spaces.find(cache);
-  if (found != spaces.end()) found->second->metrics.Add(kTierInvalidationsReported);
-}
-
-bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied) {
+bool RedisTier::ApplyEntries(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied) {
   if (entries.empty()) return true;
   std::vector<TierJournalEntry> read;
   read.reserve(entries.size());
@@ -372,18 +290,44 @@ bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entrie
     last = entry->position;
     read.push_back(*entry);
   }
-  CallListeners([&](const Spaces& spaces) {
+  WithCaches([&](const Caches& caches) {
     for (size_t n = 0; n < read.size(); ++n) {
-      const TierJournalEntry& entry = read[n];
-      std::optional<TierJournalEntry> early;
-      if (n < early_.size()) early = ReadTierMessage(early_[n], reign.incarnation);
-      if (!early || !SameTarget(*early, entry)) Report(spaces, reign, entry);
-      NoteApplied(spaces, entry.cache);
+      RedisTierCache* const cache = CacheOf(caches, read[n]);
+      if (cache == nullptr) continue;
+      std::optional<TierJournalEntry> message;
+      if (n < unconfirmed_.size()) message = ReadTierMessage(unconfirmed_[n], reign.incarnation);
+      if (!message || !SameTarget(*message, read[n])) cache->NotifyInvalidated(reign, read[n]);
+      cache->metrics().Add(kTierInvalidationsReported);
     }
   });
-  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(std::min(read.size(), early_.size())));
+  unconfirmed_.erase(unconfirmed_.begin(),
+                     unconfirmed_.begin() + static_cast<std::ptrdiff_t>(std::min(read.size(), unconfirmed_.size())));
   applied = last;
   return true;
+}
+
+void RedisTier::ApplyMessages(std::vector<std::string> messages) {
+  TierReignPtr reign;
+  uint64_t applied = 0;
+  {
+    const MutexLock lock(mutex());
+    reign = reign_;
+    applied = applied_;
+  }
+  if (reign == nullptr) return;
+  WithCaches([&](const Caches& caches) {
+    for (std::string& message : messages) {
+      if (unconfirmed_.size() >= kMaxMessages) return;
+      const std::optional<TierJournalEntry> entry = ReadTierMessage(message, reign->incarnation);
+      if (!entry || entry->position != applied + unconfirmed_.size() + 1) continue;
+      metrics_.Add(kTierInvalidationMessages);
+      if (RedisTierCache* const cache = CacheOf(caches, *entry); cache != nullptr) {
+        cache->NotifyInvalidated(*reign, *entry);
+      }
+      sum_ = TierSum(sum_, message);
+      unconfirmed_.push_back(std::move(message));
+    }
+  });
 }
 
 }  // namespace stockade::cache_internal

@@ -1,7 +1,6 @@
 #include "redis_tier_record.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <system_error>
@@ -26,7 +25,7 @@ uint64_t ReadNumber(std::string_view bytes) {
 
 uint64_t Milliseconds(absl::Duration span) { return static_cast<uint64_t>(absl::ToInt64Milliseconds(span)); }
 
-// What a foreign record may say is limited, so that sums of times do not overflow.
+// Limited, so that sums of the times of a foreign record do not overflow.
 absl::Duration FromMilliseconds(uint64_t count) {
   return absl::Milliseconds(static_cast<int64_t>(std::min(count, uint64_t{1} << 53)));
 }
@@ -51,7 +50,9 @@ TierEntryKeys::TierEntryKeys(const TierKeys& keys, std::string_view cache, std::
 
 std::string TierEntryKeys::Record(std::string_view key) const { return Concat(records, key); }
 std::string TierEntryKeys::Lease(std::string_view key) const { return Concat(leases, key); }
-std::string TierEntryKeys::Waiters(std::string_view key) const { return Concat(waiters, key); }
+std::array<std::string, 3> TierEntryKeys::Entry(std::string_view key) const {
+  return {Record(key), Lease(key), Concat(waiters, key)};
+}
 
 TierInvalidation::TierInvalidation(const TierTarget& target) {
   if (target.kind == TierTarget::Kind::kAll) return;
@@ -66,6 +67,11 @@ TierTarget::Kind TierKindOf(std::string_view code) {
   return code == "t" ? TierTarget::Kind::kTag : TierTarget::Kind::kAll;
 }
 
+bool ReadPosition(std::string_view text, uint64_t& position) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), position);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::string_view incarnation) {
   std::array<std::string_view, 4> words;  // Incarnation, position, kind, cache.
   for (std::string_view& word : words) {
@@ -76,9 +82,7 @@ std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::s
   }
   TierJournalEntry entry{.cache = words[3], .target = {.kind = TierKindOf(words[2])}};
   if (entry.target.kind != TierTarget::Kind::kAll) entry.target.text = message;
-  const auto [end, error] = std::from_chars(words[1].data(), words[1].data() + words[1].size(), entry.position);
-  const bool is_number = error == std::errc() && end == words[1].data() + words[1].size();
-  return is_number && words[0] == incarnation ? std::optional(entry) : std::nullopt;
+  return ReadPosition(words[1], entry.position) && words[0] == incarnation ? std::optional(entry) : std::nullopt;
 }
 
 std::string TierSum(std::string_view sum_before, std::string_view message) {
@@ -143,7 +147,7 @@ std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duratio
   return record;
 }
 
-TierValidity JudgeTierRecord(std::string_view bytes, const TierBounds& bounds, absl::Duration life,
+TierValidity CheckTierRecord(std::string_view bytes, const TierBounds& bounds, absl::Duration life,
                              absl::Duration& left) {
   if (bytes.size() < kTierHeadBytes || bytes[0] != kLayout) return TierValidity::kOther;
   if (ReadNumber(bytes.substr(64, 1)) != 0) return TierValidity::kTagged;
@@ -172,31 +176,23 @@ TierTokens::TierTokens() {
   random_.seed(seed);
 }
 
-std::string TierTokens::Token() {
-  std::string token;
-  AppendNumber(token, std::max<uint64_t>(random_(), 1), 8);
-  AppendNumber(token, random_(), 8);
-  return token;
-}
+std::string TierTokens::Token() { return Token(random_()); }
 
 std::string TierTokens::LeaseToken(std::string_view inbox) {
   uint64_t owner = 0;
   std::from_chars(inbox.data(), inbox.data() + inbox.size(), owner, 16);
+  return Token(owner);
+}
+
+std::string TierTokens::Token(uint64_t end) {
   std::string token;
   AppendNumber(token, std::max<uint64_t>(random_(), 1), 8);
-  AppendNumber(token, owner, 8);
+  AppendNumber(token, end, 8);
   return token;
 }
 
 std::string TierTokens::InboxId() { return Incarnation().replace(12, 4, "5c1b"); }
 
-std::string TierTokens::Incarnation() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string digits;
-  for (uint64_t number = random_(), n = 0; n < kTierIncarnationBytes; ++n, number >>= 4) {
-    digits.push_back(kDigits[number & 15]);
-  }
-  return digits;
-}
+std::string TierTokens::Incarnation() { return absl::StrCat(absl::Hex(random_(), absl::kZeroPad16)); }
 
 }  // namespace stockade::cache_internal

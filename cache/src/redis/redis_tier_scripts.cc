@@ -453,16 +453,16 @@ const RedisScript& TierEndScript() { return Script<kCall, kLeases, kWaiters, kEn
 const RedisScript& TierExtendScript() { return Script<kReadState, kLeases, kExtend>(); }
 const RedisScript& TierInvalidateScript() { return Script<kReadState, kState, kLeases, kWaiters, kInvalidate>(); }
 
+std::span<const RedisReply> PartsOf(const absl::StatusOr<RedisReply>& reply) {
+  return reply.ok() ? reply->elements() : std::span<const RedisReply>();
+}
+
+std::string_view CodeOf(std::span<const RedisReply> parts) {
+  return parts.empty() ? std::string_view() : parts[0].text();
+}
+
 uint64_t NumberAt(std::span<const RedisReply> parts, size_t at) {
   return at < parts.size() ? static_cast<uint64_t>(std::max<int64_t>(parts[at].integer(), 0)) : 0;
-}
-
-std::string_view CodeOf(const absl::StatusOr<RedisReply>& reply) {
-  return reply.ok() && !reply->elements().empty() ? reply->elements()[0].text() : std::string_view();
-}
-
-absl::Status Unexpected(std::string_view step, const RedisReply& reply) {
-  return absl::InternalError(Concat("unexpected answer to ", step, ": ", reply.ToString()));
 }
 
 }  // namespace stockade::cache_internal

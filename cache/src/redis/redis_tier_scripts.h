@@ -6,38 +6,47 @@
 #include <span>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_reply.h"
 #include "stockade/redis/redis_script.h"
 
 namespace stockade::cache_internal {
 
-// The steps that Redis runs for a tier, each atomically. docs/FLEET_CACHE_WIRE.md describes the keys, and
+// The steps of a tier. Redis runs each atomically. docs/FLEET_CACHE_WIRE.md describes the keys, and
 // redis_tier_scripts.cc the arguments and the answers. Each script except adopt and end takes the incarnation that its
-// caller works with, and answers {'A'} ("adopt first") if that is not the present one.
+// caller uses, and answers {'A'} ("adopt first") if that is not the present one.
 
-// Takes the present reign, or begins a new one.
+// Returns the present reign, or begins a new one.
 const RedisScript& TierAdoptScript();
 // Registers a codec.
 const RedisScript& TierOpenScript();
 // Proves that the server accepts writes, and reads the journal.
 const RedisScript& TierSyncScript();
-// A value, or the lease to load it.
+// Returns a value, or grants the lease to load it.
 const RedisScript& TierAskScript();
 // Stores a value and ends its lease.
 const RedisScript& TierFillScript();
 // Ends a lease without a value.
 const RedisScript& TierEndScript();
-// Prolongs leases.
+// Renews leases.
 const RedisScript& TierExtendScript();
-// Invalidates a key, a tag, all, or all that processes have in memory.
+// Invalidates a key, a tag, all values of a cache, or all that processes have in memory of it.
 const RedisScript& TierInvalidateScript();
 
+// Adds the arguments of a script, its ARGV.
+template <typename... Args>
+RedisCommand WithArgs(RedisCommand command, const Args&... args) {
+  (command.Arg(args), ...);
+  return command;
+}
+
+// The elements of a reply; none if it is not an array.
+std::span<const RedisReply> PartsOf(const absl::StatusOr<RedisReply>& reply);
+// The first element, which determines the meaning of the others.
+std::string_view CodeOf(std::span<const RedisReply> parts);
 // The integer at `at` of an array, or 0.
 uint64_t NumberAt(std::span<const RedisReply> parts, size_t at);
-std::string_view CodeOf(const absl::StatusOr<RedisReply>& reply);
-absl::Status Unexpected(std::string_view step, const RedisReply& reply);
 
 }  // namespace stockade::cache_internal
 

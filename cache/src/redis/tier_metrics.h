@@ -2,6 +2,7 @@
 #define STOCKADE_CACHE_SRC_REDIS_TIER_METRICS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "stockade/metrics/metric_set.h"
@@ -50,6 +51,11 @@ enum TierMetric : size_t {
 };
 
 std::span<const MetricDef> TierMetricDefs();
+
+// The value of a counter; 0 if the metrics are disabled.
+inline uint64_t CountOf(const ComponentMetrics& metrics, size_t counter) {
+  return metrics.enabled() ? metrics.set()->CounterValue(counter) : 0;
+}
 
 }  // namespace stockade::cache_internal
 
