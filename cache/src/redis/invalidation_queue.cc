@@ -20,10 +20,10 @@ uint64_t InvalidationQueue::QueuedFor(const std::string& target) const {
 
 uint64_t InvalidationQueue::Add(const TierInvalidation& target, Instant now) {
   uint64_t id = QueuedFor(TargetOf(TierScope::kAll, {}));
-  // One of all that has perhaps run would run twice, and the whole fleet would load everything again.
+  // If an invalidation of all keys may have run, a new operation would make the fleet load all keys twice.
   if (id == 0 || pending_.at(id).sent_in != 0) id = QueuedFor(TargetOf(target.scope, target.text));
   if (id != 0) {
-    // An earlier attempt may have run before this call. So the operation is a new one.
+    // An earlier attempt may have run before this call, so it must not count as this invalidation.
     PendingInvalidation& pending = pending_.at(id);
     pending.operation = tokens_->Token();
     pending.sent_in = 0;

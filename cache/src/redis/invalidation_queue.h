@@ -27,40 +27,40 @@ struct PendingInvalidation {
   std::string text = {};
   State state = State::kHeld;
   Instant since = {};
-  uint64_t last_id = 0;  // It stands for all ids from its own one to this one.
+  uint64_t last_id = 0;  // It stands for all ids from its own to this one.
   // Identifies the operation in the journal, so that a repeat is recognised.
   std::string operation = {};
-  // If it may have run: the reign that it was sent in, and a position from before that.
+  // If it may have run: the reign in which it was sent, and the position that was applied before.
   uint64_t sent_in = 0;
   uint64_t sent_after = 0;
 };
 
 // The pending invalidations of one cache. The tier's mutex guards it.
 //
-// Invariants: an invalidation stays pending until Redis has accepted it or one that covers it. Only kQueued ones are
-// merged, because a kSending or kRetrying one may run before the new one is requested.
+// Invariants: an invalidation stays pending until Redis has accepted it or one that covers it. Only invalidations in
+// kQueued are merged, because one in kSending or kRetrying may run before the new one is requested.
 class InvalidationQueue {
  public:
   using State = PendingInvalidation::State;
   static constexpr size_t kMaxPending = 65'536;
 
-  // `tokens` makes the operations; the tier's mutex guards it, too.
+  // `tokens` creates the operations. The tier's mutex guards it, too.
   explicit InvalidationQueue(TierTokens* tokens) : tokens_(tokens) {}
 
-  // Returns the id of the pending invalidation that covers `target` from now on: a new one, or a queued one, which gets
-  // a new operation. That is one of the same target, or one of all that has not been sent.
+  // Returns the id of the pending invalidation that covers `target` from now on: a new one; or a queued one of the same
+  // target, or one of all keys that has not been sent. A queued one gets a new operation.
   uint64_t Add(const TierInvalidation& target, Instant now);
   // Null if it has been accepted.
   PendingInvalidation* Find(uint64_t id);
-  // Removes an accepted one.
+  // Removes an invalidation that Redis has accepted.
   void Accept(uint64_t id);
-  // kSending or kRetrying, or kHeld, to kQueued. If there are too many, they become one invalidation of all.
+  // Changes the state to kQueued. If more than kMaxPending are queued, they become one invalidation of all keys.
   void Enqueue(uint64_t id);
-  // Held ones from before `limit` become queued: their callers do not come.
+  // Queues the invalidations in kHeld that were added before `limit`: their callers failed to send them.
   void EnqueueHeldBefore(Instant limit);
-  // Turns one that is being sent into an invalidation of all, with a new operation.
+  // Turns an invalidation that is being sent into one of all keys, with a new operation.
   void Widen(uint64_t id);
-  // Up to `count` queued ones, oldest first, which become kRetrying.
+  // Changes up to `count` queued invalidations to kRetrying, the oldest first. Returns their ids.
   std::vector<uint64_t> TakeQueued(size_t count);
 
   enum class Concern {
@@ -73,7 +73,7 @@ class InvalidationQueue {
   bool empty() const { return pending_.empty(); }
   size_t size() const { return pending_.size(); }
   size_t queued() const { return queued_; }
-  // The id of the newest one, 0 if there has been none.
+  // The id of the newest invalidation; 0 if none was added.
   uint64_t newest() const { return next_ - 1; }
   bool AnyUpTo(uint64_t id) const { return !pending_.empty() && pending_.begin()->first <= id; }
 
@@ -81,7 +81,7 @@ class InvalidationQueue {
   using Pending = std::map<uint64_t, PendingInvalidation>;
 
   static std::string TargetOf(TierScope scope, std::string_view text);
-  // Whether it may concern every key.
+  // Whether invalidations of this scope may concern every key.
   static bool IsWide(TierScope scope) { return scope == TierScope::kTag || scope == TierScope::kAll; }
   static bool InFlight(State state) { return state == State::kHeld || state == State::kSending; }
   uint64_t QueuedFor(const std::string& target) const;
@@ -91,13 +91,13 @@ class InvalidationQueue {
 
   TierTokens* const tokens_;
   Pending pending_;  // By the first id that each stands for.
-  // Ids by target. A target has at most one queued, and one for each caller that sends now.
+  // Ids by target. A target has at most one queued invalidation, and one per caller that sends now.
   absl::flat_hash_map<std::string, std::vector<uint64_t>> by_target_;
-  std::vector<uint64_t> merged_;  // Those that stand for several ids.
+  std::vector<uint64_t> merged_;  // Invalidations that stand for several ids.
   uint64_t next_ = 1;
   size_t queued_ = 0;
-  size_t wide_ = 0;            // Those of tags and all.
-  size_t wide_in_flight_ = 0;  // Of these, kHeld and kSending.
+  size_t wide_ = 0;            // Invalidations of tags and of all keys.
+  size_t wide_in_flight_ = 0;  // Those of wide_ in kHeld or kSending.
 };
 
 }  // namespace stockade::cache_internal

@@ -8,8 +8,8 @@
 namespace stockade::cache_internal {
 namespace {
 
-// Reads the state, KEYS[1]. If it has another type, it counts as lost. A process has 40 bits for positions, and Lua's
-// numbers are exact below 2^53.
+// Reads the state, KEYS[1]. A state of another type counts as lost. Positions have 40 bits (TierReign::kPositionBits);
+// Lua's numbers are exact below 2^53.
 constexpr std::string_view kReadState = R"lua(
 local call = redis.call
 local wrong_type = false
@@ -29,7 +29,7 @@ end
 // For scripts that write the state. `life` is how long the state and the journal outlive their last use, in
 // milliseconds. An expired state is harmless: the next script begins a new reign.
 constexpr std::string_view kState = R"lua(
--- What a foreign value says is limited, because Redis refuses times to live that are too long.
+-- Limits foreign values, because Redis refuses times to live that are too long.
 local function span(text)
   local ms = tonumber(text or '') or 0
   return ms > 0 and math.floor(math.min(ms, 366 * 86400000)) or 0
@@ -64,8 +64,8 @@ local function set_lease(key, incarnation, token, position, ms)
 end
 )lua";
 
-// The processes that wait for a lease: the ids of their inboxes, at most 128. A message says which lease has ended, and
-// its process asks again. If anything fails here, the process polls.
+// The processes that wait for a lease: the ids of at most 128 inboxes. When the lease ends, each inbox gets a message
+// that names it, and the process asks again. If anything fails here, the process polls.
 constexpr std::string_view kWaiters = R"lua(
 local function inboxes(key)
   local ids = redis.pcall('getrange', key, 0, 128 * 16 - 1)
@@ -97,10 +97,10 @@ end
 
 // Reads records. KEYS 1 is the state.
 //
-// A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
-// invalidation of all, of the codec's registration and of the last invalidation of each of its tags. A value that is
-// not a record counts as absent, and so does a record that lives longer than it was stored for, because the server's
-// clock was set back.
+// A record is valid if it is of the present incarnation, and its position is not below the positions of the cache's
+// last invalidation of all keys, of the codec's registration, and of the last invalidation of each of its tags. A value
+// that is not a record counts as absent. So does a record whose time to live exceeds the one that it was stored with,
+// because the server's clock was set back.
 constexpr std::string_view kRecords = R"lua(
 local function parse(text, rest)
   if #text < 65 or string.byte(text) ~= 1 then return nil end
@@ -140,12 +140,12 @@ end
 )lua";
 
 // KEYS  1 state, 2 journal.
-// ARGV  1 run id of this server or '', 2 incarnation of the new reign, 3 incarnations that the caller knows to be over,
-//       4 max_ttl and 5 max_staleness in milliseconds.
+// ARGV  1 run id of this server or '', 2 incarnation of the new reign, 3 incarnations that are over, 4 max_ttl
+//       and 5 max_staleness in milliseconds.
 // Answers {incarnation, sequence, incarnations before it, 1 if a key of another type was deleted}.
 //
-// The state is deleted first: after a write that frees memory, Redis refuses no further write of the script for want of
-// memory. The field `h` never exists; deleting it is the first write where nothing else is to be deleted.
+// The script deletes the state first: after a write that frees memory, Redis does not refuse the other writes of a
+// script when it is out of memory. The field `h` never exists. Scripts delete it if they have nothing else to delete.
 constexpr std::string_view kAdopt = R"lua(
 local state = read_state('i', 'q', 'w', 'o', 'T', 'B')
 local incarnation, sequence, older = state[1], position(state[2]), state[4] or ''
@@ -167,8 +167,8 @@ return {incarnation, sequence, older, wrong_type and 1 or 0}
 
 // KEYS  1 state.  ARGV  1 incarnation, 2 cache, 3 codec.  Answers {'K'}.
 //
-// Records of the codec from before its registration are not valid. So a codec can be dropped at any time, which happens
-// to the oldest of 8, and can be registered again: what was not invalidated for it in between is void.
+// Records of the codec from before its registration are not valid. So a codec can be dropped and registered again,
+// although invalidations in between did not delete its records. The script drops the oldest codec if there are 8.
 constexpr std::string_view kOpen = R"lua(
 local list, field = 'c:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3]
 local state = read_state('i', 'q', field, list, 'k')
@@ -189,16 +189,16 @@ return {'K'}
 )lua";
 
 // KEYS  1 state, 2 journal.
-// ARGV  1 incarnation, 2 the last position that was applied, 3 bytes at most, 4 the position up to which messages have
-//       brought what follows it, 5 the sum at that position, or ''.
-// Answers {'K', sequence, entries after the applied position, sum at the sequence, or ''}, or with 'M': the messages
-// were right, and the entries are those after them; or with 'G': the journal no longer has what follows the position,
-// or no bytes are wanted. There is at least one entry, and the last one may exceed the limit. An entry of an older
-// version may be large. Then it says instead that all that processes have in memory of its cache is void.
+// ARGV  1 incarnation, 2 the last applied position, 3 the most bytes of entries, 4 the position of the caller's last
+//       message, 5 the sum at that position, or ''.
+// Answers {code, sequence, entries, sum at the sequence, or ''}. The code is 'K': the entries follow the applied
+// position; 'M': the messages were right, and the entries follow the last message; or 'G': the journal no longer has
+// the entry after the applied position, or the caller wants no bytes. If entries are missing, the answer has at least
+// one, and the last one may exceed the limit. A large entry, of an older version, is replaced by an invalidation of the
+// memory of its cache.
 //
-// To read entries takes most of the time of a large fleet's heartbeats, so the sums spare that.
-//
-// hdel is refused by a server that accepts no writes, and changes nothing, so that it is not replicated.
+// Reading entries takes most of the time of a large fleet's heartbeats. The sums make it unnecessary. A server that
+// accepts no writes refuses hdel. It changes nothing here, so Redis does not replicate it.
 constexpr std::string_view kSync = R"lua(
 local function small(fields)
   local size, cache = 0, ''
@@ -244,14 +244,12 @@ return {code, sequence, entries, sum}
 
 // KEYS  1 state, 2 record, 3 lease, 4 waiters.
 // ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or '',
-//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes and whose reply counts
+//       7 the id of the caller's inbox, or '' if it is not to be woken, 8 command that publishes and whose reply counts
 //       all subscribers, or ''.
 // Answers {'R'}: the codec is not registered;
 //   {'H', sequence, time left, record};
 //   {'G', position of the lease, time left, expired record or nil};
-//   {'B', sequence, time left, expired record or nil, time until the lease ends, age of the load, whether a message
-//   will
-//    say that it has ended}.
+//   {'B', sequence, time left, expired record or nil, life of the lease, age of the load, 1 if its end is published}.
 constexpr std::string_view kAsk = R"lua(
 local state = read_state('i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
 local sequence = position(state[2])
@@ -269,12 +267,12 @@ if left and left > 0 and string.sub(record.version, 1, 8) ~= ARGV[6] then
 end
 )lua";
 
-// Goes on after kLeases, which a hit does not need.
+// The rest of ask, after kLeases, which a hit does not need.
 //
-// If a caller asks again and the process that loads has no subscription, that process was probably killed, and its
-// lease is shortened. It lasts for longer than the time between two renewals. So a process that lives and has only lost
-// its subscription keeps it. A lease that is longer than the caller's own is renewed too rarely for that, because its
-// process has other options.
+// If a caller asks again and the process that loads has no subscription, that process was probably killed. The script
+// then shortens the lease, to more than the time between two renewals, so that a process that has only lost its
+// subscription keeps it. It does not shorten a lease that is longer than the caller's: a process with such options
+// renews it too rarely.
 constexpr std::string_view kAskForLease = R"lua(
 local expired = left and left <= 0 and (record.whole or call('get', KEYS[2])) or false
 local lease = read_lease(KEYS[3])
@@ -304,7 +302,7 @@ return {'G', sequence, left or 0, expired}
 // ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 life in milliseconds, 6 record, 7 command that publishes, or ''.
 // Answers {'K', position}, {'U', position}: the server has no memory for it, or {'X'}: refused.
 //
-// A repeat finds the lease gone and its own record, and judges that record by what was invalidated up to now.
+// A repeat finds its own record and no lease. It refuses the record if it was invalidated since.
 constexpr std::string_view kFill = R"lua(
 local state = read_state('i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
 local sequence = position(state[2])
@@ -330,8 +328,8 @@ return stored and {'K', sequence} or {'U', held.position}
 )lua";
 
 // KEYS  1 record, 2 lease, 3 waiters.
-// ARGV  1 token, 2 '1': the record goes as well, 3 command that publishes, or ''.
-// Answers whether the lease was there.
+// ARGV  1 token, 2 '1' to delete the record as well, 3 command that publishes, or ''.
+// Answers 1 if the lease existed, or else 0.
 constexpr std::string_view kEnd = R"lua(
 local lease = read_lease(KEYS[2])
 if not lease or lease.token ~= ARGV[1] then return 0 end
@@ -342,7 +340,7 @@ return 1
 )lua";
 
 // KEYS  1 state, and leases.  ARGV  1 incarnation, 2 milliseconds, and the token of each lease.
-// Answers for each lease whether it was there.
+// Answers 1 for each lease that existed, 0 for each other.
 constexpr std::string_view kExtend = R"lua(
 local present, extended = read_state('i')[1] == ARGV[1], {}
 for n = 2, #KEYS do
@@ -356,15 +354,15 @@ return extended
 // KEYS  1 state, 2 journal; for a key: the record, the lease and the waiters of each registered codec, in the order of
 //       the list.
 // ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't', 'a', or 'm': all that
-//       processes have in memory), 6 key or tag, 7 the list of codecs that the keys are of, 8 '' or, for a repeat, a
-//       position from before the operation, 9 token of the lease to grant, or '', 10 its milliseconds, 11 the number
+//       processes have in memory), 6 key or tag, 7 the list of codecs of the keys, 8 '' or, for a repeat, a position
+//       from before the operation, 9 token of the lease to grant, or '', 10 its milliseconds, 11 the number
 //       of its key in KEYS, 12 command that publishes, or ''.
-// Answers {'R', list of codecs}: the keys are of other codecs; or {'K', position, 1 if the lease is granted, 1 if tags
+// Answers {'R', list of codecs} if other codecs are registered; or {'K', position, 1 if the lease is granted, 1 if tags
 // were dropped}.
 //
-// What is deleted comes first, so that the values are gone even if the server refuses all else for want of memory; and
-// after that write it does not refuse the rest. No record has a tag of more than 255 bytes, so the state has none. If
-// no codec is registered, which only foreign changes of the state can bring about, all records of the cache are void.
+// The script deletes first, so that the values are gone even if the server is out of memory; it does not refuse the
+// writes that follow. No record has a tag of more than 255 bytes, so the state has none. Only foreign changes of the
+// state can remove all codecs. Then all records of the cache become void.
 constexpr std::string_view kInvalidate = R"lua(
 local state = read_state('i', 'q', 'T', 'k', 'c:' .. ARGV[4], 'm', 'b')
 local sequence = position(state[2])
@@ -386,7 +384,7 @@ local message = table.concat({ARGV[1], string.format('%.0f', sequence), ARGV[5],
 local sums = state[6] or ' '
 local _, sum = last_sum(sums)
 sum = string.sub(redis.sha1hex(sum .. ' ' .. message), 1, 20)
--- The oldest may be cut, and is then no sum.
+-- This may cut the oldest sum, which then matches none.
 call('hset', KEYS[1], 'q', sequence, 'm', string.format(' %.0f=%s', sequence, sum) .. string.sub(sums, 1, 1000))
 local tag_bytes = tonumber(state[7] or '') or 0
 if ARGV[5] == 't' and #ARGV[6] <= 255 and call('hset', KEYS[1], 't:' .. ARGV[4] .. ':' .. ARGV[6], sequence) == 1 then

@@ -9,8 +9,7 @@ namespace {
 constexpr std::string_view kRequests = "stockade_cache_tier_requests_total";
 constexpr std::string_view kRequestsHelp =
     "Keys that were asked for in Redis, by answer: a fresh value, the lease to load it, a lease of another loader, "
-    "none "
-    "because Redis could not be asked.";
+    "none because Redis could not be asked.";
 constexpr std::string_view kFills = "stockade_cache_tier_fills_total";
 constexpr std::string_view kFillsHelp =
     "Values that were sent to Redis, by result: stored, too large or without a TTL, refused because the lease was lost "
