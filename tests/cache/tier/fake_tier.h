@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,11 +26,14 @@ namespace stockade::testing {
 // A tier in memory: a second implementation of the contract of cache_tier.h, of which a test decides when heartbeats
 // come, leases lapse, replies are lost, a process is cut off and a new reign begins. All caches of it have one name;
 // each stands for a process. Thread-safe. No call blocks. It has a SyncPoint() before each use of its mutex and none
-// while it holds it, so tests/cache/schedules can step it.
-class FakeTier final : public CacheTier {
+// while it holds it, so tests/cache/schedules can step it. Belongs to a shared_ptr, as caches require.
+class FakeTier final : public CacheTier, public std::enable_shared_from_this<FakeTier> {
  public:
   static constexpr absl::Duration kMaxStaleness = absl::Seconds(10);
   static constexpr absl::Duration kLease = absl::Seconds(2);
+  static constexpr absl::Duration kMaxTtl = absl::Hours(24);
+  static constexpr size_t kMaxTags = 64;
+  static constexpr size_t kMaxTagBytes = 255;
 
   class Process;
 
@@ -63,8 +65,9 @@ class FakeTier final : public CacheTier {
   // Invoked with the mutex held.
   using Observer = std::function<void(const Event&)>;
 
-  explicit FakeTier(Clock* clock) : FakeTier(clock, Spans(), [](const Event&) {}) {}
-  FakeTier(Clock* clock, const Spans& spans, Observer observer)
+  explicit FakeTier(Clock* clock) : FakeTier(clock, Spans()) {}
+  FakeTier(
+      Clock* clock, const Spans& spans, Observer observer = [](const Event&) {})
       : clock_(clock), spans_(spans), observe_(std::move(observer)) {}
 
   Clock* clock() const override { return clock_; }
@@ -76,6 +79,8 @@ class FakeTier final : public CacheTier {
   size_t opened() const { return processes_.size(); }
   // The process that was opened as the i-th.
   Process& process(size_t i) { return *processes_.at(i); }
+  // A heartbeat of each process that has not been destroyed.
+  void BeatAll();
 
   // What happens to the server.
   void LapseLeases() {
@@ -116,6 +121,8 @@ class FakeTier final : public CacheTier {
     const auto lock = Lock();
     return leases_.size();
   }
+  // Leases that a cache had not ended before it destroyed its TierCache, which then ended them.
+  size_t forgotten_leases() const { return forgotten_leases_; }
   int64_t asks() const { return asks_; }
   // The most keys of a question, and of a fill.
   size_t most_asked() const { return most_asked_; }
@@ -129,6 +136,7 @@ class FakeTier final : public CacheTier {
     absl::Duration grace;
   };
   struct Lease {
+    size_t process;
     std::string token;
     uint64_t position;
     Instant until;
@@ -152,7 +160,15 @@ class FakeTier final : public CacheTier {
       return found != tags_.end() && position < found->second;
     });
   }
-  std::string NewToken() { return base_internal::Concat("lease ", ++tokens_); }
+  TierLease Grant(size_t process, const std::string& key, Instant now) {
+    TierLease lease = {base_internal::Concat("lease ", ++tokens_), position_};
+    leases_[key] = {process, lease.token, lease.position, now + spans_.lease};
+    return lease;
+  }
+  bool Takes(const TierFill& fill) const {
+    return fill.ttl > absl::ZeroDuration() && fill.bytes.size() <= max_value_bytes && fill.tags.size() <= kMaxTags &&
+           std::ranges::all_of(fill.tags, [](const std::string& tag) { return tag.size() <= kMaxTagBytes; });
+  }
   TierAnswer Answer(size_t process, const TierAsk& question, Instant now);
   TierFilled Store(size_t process, const TierFill& fill, Instant now);
   uint64_t Append(TierTarget::Kind kind, const std::string& text);
@@ -175,13 +191,20 @@ class FakeTier final : public CacheTier {
   std::atomic<int64_t> undecodable_{0};
   std::atomic<size_t> most_asked_{0};
   std::atomic<size_t> most_filled_{0};
+  std::atomic<size_t> forgotten_leases_{0};
 };
 
 // One process. The test sets what is wrong with its connection.
 class FakeTier::Process final : public TierCache {
  public:
-  Process(FakeTier& tier, TierListener& listener)
-      : tier_(tier), index_(tier.processes_.size()), listener_(listener), reign_(tier.reign_) {}
+  Process(std::shared_ptr<FakeTier> tier, TierListener& listener)
+      : shared_(std::move(tier)), index_(tier_.processes_.size()), listener_(listener), reign_(tier_.reign_) {}
+  ~Process() override {
+    const auto lock = tier_.Lock();
+    tier_.processes_[index_] = nullptr;
+    if (away) return;
+    tier_.forgotten_leases_ += std::erase_if(tier_.leases_, [&](const auto& l) { return l.second.process == index_; });
+  }
 
   std::atomic<bool> away{false};        // Nothing reaches the server.
   std::atomic<int> replies_to_lose{0};  // The server runs it, and this process does not hear of it.
@@ -301,7 +324,7 @@ class FakeTier::Process final : public TierCache {
     const auto lock = tier_.Lock();
     if (away) return {};
     const auto mine = std::find_if(queue_.begin(), queue_.end(), [&](const Queued& q) { return q.number == queued; });
-    if (mine == queue_.end()) return {};  // A heartbeat has sent it.
+    if (mine == queue_.end()) return {.accepted = true, .position = accepted_.at(queued), .lease = {}};
     const std::string text = mine->text;
     if (LosesReply()) {  // It is sent again.
       Accept(*mine);
@@ -310,8 +333,7 @@ class FakeTier::Process final : public TierCache {
     SendQueue();
     TierInvalidated done{.accepted = true, .position = tier_.position_, .lease = {}};
     if (with_lease) {
-      done.lease = {tier_.NewToken(), tier_.position_};
-      tier_.leases_[text] = {done.lease.token, tier_.position_, tier_.clock_->Now() + tier_.spans_.lease};
+      done.lease = tier_.Grant(index_, text, tier_.clock_->Now());
       Tell({Event::Kind::kGranted, index_, text, done.lease.token});
     }
     return done;
@@ -327,7 +349,7 @@ class FakeTier::Process final : public TierCache {
 
   Instant trusted_until() const override { return trusted_until_.load(std::memory_order_acquire); }
   absl::Duration max_staleness() const override { return tier_.spans_.max_staleness; }
-  absl::Duration max_ttl() const override { return absl::Hours(24); }
+  absl::Duration max_ttl() const override { return kMaxTtl; }
 
  private:
   struct Queued {
@@ -339,7 +361,7 @@ class FakeTier::Process final : public TierCache {
   // With the tier's mutex held.
   void Tell(const Event& event) const { tier_.observe_(event); }
   void Accept(const Queued& queued) {
-    tier_.Append(queued.kind, queued.text);
+    accepted_[queued.number] = tier_.Append(queued.kind, queued.text);
     Tell({.kind = Event::Kind::kAccepted, .process = index_, .number = queued.number});
   }
   void SendQueue() {
@@ -360,7 +382,8 @@ class FakeTier::Process final : public TierCache {
     return true;
   }
 
-  FakeTier& tier_;
+  const std::shared_ptr<FakeTier> shared_;
+  FakeTier& tier_ = *shared_;
   const size_t index_;
   TierListener& listener_;
   uint64_t reign_;
@@ -368,15 +391,22 @@ class FakeTier::Process final : public TierCache {
   uint64_t heard_ = 0;  // By messages since the last heartbeat.
   uint64_t queued_ = 0;
   std::list<Queued> queue_;
+  std::map<uint64_t, uint64_t> accepted_;  // The positions of those that were sent.
   std::atomic<Instant> trusted_until_{Instant::InfinitePast()};
 };
 
 inline absl::StatusOr<std::unique_ptr<TierCache>> FakeTier::Open(std::string_view, std::string_view,
                                                                  TierListener& listener) {
-  auto process = std::make_unique<Process>(*this, listener);
+  auto process = std::make_unique<Process>(shared_from_this(), listener);
   processes_.push_back(process.get());
   process->Beat();
   return process;
+}
+
+inline void FakeTier::BeatAll() {
+  for (Process* const process : processes_) {
+    if (process != nullptr) process->Beat();
+  }
 }
 
 inline TierAnswer FakeTier::Answer(size_t process, const TierAsk& question, Instant now) {
@@ -407,8 +437,7 @@ inline TierAnswer FakeTier::Answer(size_t process, const TierAsk& question, Inst
   }
   if (lease != leases_.end() || found != records_.end()) observe_({Event::Kind::kReload, process, key});
   answer.kind = TierAnswer::Kind::kGranted;
-  answer.lease = {NewToken(), position_};
-  leases_[key] = {answer.lease.token, position_, now + spans_.lease};
+  answer.lease = Grant(process, key, now);
   return answer;
 }
 
@@ -420,18 +449,19 @@ inline TierFilled FakeTier::Store(size_t process, const TierFill& fill, Instant 
   const uint64_t granted = lease->second.position;
   leases_.erase(lease);
   if (Outdated(granted, fill.tags)) return {.kind = TierFilled::Kind::kRefused};
-  if (fill.ttl <= absl::ZeroDuration() || fill.bytes.size() > max_value_bytes) {
+  if (!Takes(fill)) {
     records_.erase(key);
     return {.kind = TierFilled::Kind::kUnstored, .position = granted};
   }
+  const absl::Duration ttl = std::min(fill.ttl, kMaxTtl);
   TierRecord record{.absent = fill.absent,
                     .bytes = std::string(fill.bytes),
                     .tags = {fill.tags.begin(), fill.tags.end()},
-                    .ttl = fill.ttl,
+                    .ttl = ttl,
                     .load_time = fill.load_time,
                     .position = granted,
                     .version = ++versions_};
-  records_[key] = {record, now + fill.ttl, fill.grace};
+  records_[key] = {record, now + ttl, std::min(fill.grace, kMaxTtl - ttl)};
   observe_({.kind = Event::Kind::kStored, .process = process, .text = fill.key, .bytes = fill.bytes});
   return {TierFilled::Kind::kStored, position_, record.version};
 }
