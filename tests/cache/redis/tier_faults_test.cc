@@ -335,18 +335,6 @@ TEST_F(TierFaultTest, Ask_WhileItsInvalidationIsNeverSent_IsAway) {
   EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
 }
 
-TEST_F(TierFaultTest, Queue_NobodyAwaitsIt_IsSentAllTheSame) {
-  TierNode a(server.url(), Hasty());
-  TierNode b(server.url());
-  ASSERT_EQ(b.Load("k", "old").kind, Filled::kStored);
-  const uint64_t queued = a.cache->Queue({.kind = Target::kKey, .text = "k"});
-  ASSERT_TRUE(a.cache->AwaitAll(a.tier->clock()->Now() + absl::Minutes(1)));
-  EXPECT_EQ(b.Ask("k").kind, Answer::kGranted);
-  const TierInvalidated done = a.cache->Await(queued, false);
-  EXPECT_TRUE(done.accepted);
-  EXPECT_GT(done.position, 0u);
-}
-
 // Without memory Redis refuses to write, but what is invalidated goes, and heartbeats give trust.
 TEST_F(TierFaultTest, OutOfMemory_InvalidationsAreAcceptedAndHitsGoOn) {
   RedisCacheTierOptions options = PatientTier();

@@ -1,23 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <map>
 #include <string>
 #include <thread>
 
 #include "cache/redis/tier_node.h"
-#include "redis/support/redis_server.h"
 #include "support/await.h"
 
 namespace stockade::testing {
 namespace {
 
-using Answer = TierAnswer::Kind;
-
-class TierMetricsTest : public ::testing::Test {
+class TierMetricsTest : public RedisTierTest {
  protected:
-  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
   RedisCacheTierOptions Options() {
     RedisCacheTierOptions options = PatientTier();
     options.timeout = absl::Seconds(2);
@@ -44,26 +38,24 @@ class TierMetricsTest : public ::testing::Test {
   }
 
   MetricsRegistry registry;
-  RedisServer server;
 };
 
 TEST_F(TierMetricsTest, Calls_CountOnceEach) {
-  TierNode a(server.url(), Options());
-  TierNode b(server.url());
+  auto [a, b] = TwoNodes(server.url(), Options(), PatientTier());
   EXPECT_EQ(Value("reigns_total", "test"), 1);
   EXPECT_EQ(Value("trusted"), 1);
   EXPECT_EQ(Value("away"), 0) << "the gauge, and not the label value";
   ASSERT_EQ(b.Ask("busy").kind, Answer::kGranted);
   const TierAnswer granted = a.Ask("k");
   EXPECT_EQ(Value("leases"), 1);
-  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, TierFilled::Kind::kStored);
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kStored);
   EXPECT_EQ(Value("leases"), 0);
   EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
   EXPECT_EQ(a.Ask("busy").kind, Answer::kBusy);
   EXPECT_EQ(a.Ask(std::string(2000, 'k')).kind, Answer::kAway);
   for (const char* result : {"hit", "granted", "busy", "away"}) EXPECT_EQ(Value("requests_total", result), 1) << result;
-  EXPECT_EQ(a.Load("z", TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind, TierFilled::Kind::kUnstored);
-  EXPECT_EQ(a.Fill("z", granted.lease, "v").kind, TierFilled::Kind::kRefused);
+  EXPECT_EQ(a.Load("z", {.bytes = "v", .ttl = absl::ZeroDuration()}).kind, Filled::kUnstored);
+  EXPECT_EQ(a.Fill("z", granted.lease, "v").kind, Filled::kRefused);
   for (const char* result : {"stored", "unstored", "refused"}) EXPECT_EQ(Value("fills_total", result), 1) << result;
   EXPECT_EQ(Value("round_trip_seconds", "ask"), 7) << "one for the hit, two for each of the three others";
   EXPECT_EQ(Value("round_trip_seconds", "fill"), 3);
@@ -92,12 +84,12 @@ TEST_F(TierMetricsTest, Failures_AreCounted) {
   Await("the reign", [&] { return Value("reigns_total", "test") == 2; });
   Await("trust", [&] { return a.trusted() && b.trusted(); });
   // From then on a question is a script, which may grant a lease.
-  ASSERT_EQ(a.Load("tagged", TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, TierFilled::Kind::kStored);
+  ASSERT_EQ(a.Load("tagged", {.bytes = "v", .tags = {"tag"}}).kind, Filled::kStored);
   server.Pause();
   EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
   Await("being away", [&] { return Value("away", "test") == 1; });
   EXPECT_EQ(Value("leases_returned_total", "products"), 1);
-  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, TierFilled::Kind::kAway);
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kAway);
   EXPECT_EQ(Value("fills_total", "away"), 1);
   EXPECT_FALSE(a.InvalidateKey("k").accepted);
   EXPECT_EQ(Value("invalidations_pending", "products"), 1);
@@ -112,7 +104,7 @@ TEST_F(TierMetricsTest, Stats_AreTheCountsOfTheMetrics) {
   TierNode orders(a, "orders");
   TierNode b(server.url());
   ASSERT_EQ(b.Ask("busy").kind, Answer::kGranted);
-  ASSERT_EQ(b.Load("k", "v").kind, TierFilled::Kind::kStored);
+  ASSERT_EQ(b.Load("k", "v").kind, Filled::kStored);
   const TierAnswer hit = a.Ask("k");
   ASSERT_EQ(hit.kind, Answer::kHit);
   EXPECT_EQ(a.Ask("busy").kind, Answer::kBusy);
@@ -121,14 +113,13 @@ TEST_F(TierMetricsTest, Stats_AreTheCountsOfTheMetrics) {
   const TierAnswer granted = std::move(a.cache->Ask({&refused, 1})[0]);
   ASSERT_EQ(granted.kind, Answer::kGranted);
   EXPECT_EQ(a.tier->Stats().caches[1].leases, 1);
-  EXPECT_EQ(a.Fill("k", granted.lease, "new").kind, TierFilled::Kind::kStored);
-  EXPECT_EQ(a.Fill("k", {}, "old").kind, TierFilled::Kind::kRefused);
-  EXPECT_EQ(orders.Load("z", TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind,
-            TierFilled::Kind::kUnstored);
+  EXPECT_EQ(a.Fill("k", granted.lease, "new").kind, Filled::kStored);
+  EXPECT_EQ(a.Fill("k", {}, "old").kind, Filled::kRefused);
+  EXPECT_EQ(orders.Load("z", {.bytes = "v", .ttl = absl::ZeroDuration()}).kind, Filled::kUnstored);
   ASSERT_TRUE(a.InvalidateKey("k").accepted);
   ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("k").position));
   Await("the count", [&] { return a.tier->Stats().caches[1].invalidations_applied == 2; });
-  const uint64_t queued = orders.cache->Queue({.kind = TierTarget::Kind::kTag, .text = "tag"});
+  const uint64_t queued = orders.cache->Queue({.kind = Target::kTag, .text = "tag"});
   TierStats stats = a.tier->Stats();
   EXPECT_TRUE(stats.trusted);
   EXPECT_FALSE(stats.away);
@@ -161,7 +152,7 @@ TEST_F(TierMetricsTest, Stats_AreTheCountsOfTheMetrics) {
 }
 
 TEST_F(TierMetricsTest, Stats_WithoutMetrics_HaveTheStateAlone) {
-  TierNode a(server.url());
+  TierNode a(server.url(), PatientTier([](auto& o) { o.metrics = nullptr; }));
   ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
   const TierStats stats = a.tier->Stats();
   EXPECT_TRUE(stats.trusted);

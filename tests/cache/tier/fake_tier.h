@@ -105,18 +105,6 @@ class FakeTier final : public CacheTier, public std::enable_shared_from_this<Fak
     const auto lock = Lock();
     journal_.clear();
   }
-  bool HasRecord(const std::string& key) {
-    const auto lock = Lock();
-    return records_.contains(key);
-  }
-  std::vector<std::string> TagsOf(const std::string& key) {
-    const auto lock = Lock();
-    return records_.at(key).record.tags;
-  }
-  void Corrupt(const std::string& key, std::string bytes) {
-    const auto lock = Lock();
-    records_.at(key).record.bytes = std::move(bytes);
-  }
   size_t leases() {
     const auto lock = Lock();
     return leases_.size();
