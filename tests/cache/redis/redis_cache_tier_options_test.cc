@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/redis_cache_tier.h"
@@ -60,48 +61,27 @@ class RedisCacheTierUserTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
-  struct Ear final : TierListener {
-    void OnInvalidated(uint64_t, const TierTarget&) override { ++told; }
-    void OnReset() override {}
-    std::atomic<int> told{0};
-  };
-
-  static RedisCacheTierOptions Options() {
-    RedisCacheTierOptions options;
-    options.prefix = "shop";
-    options.timeout = absl::Seconds(30);
-    options.max_staleness = absl::Minutes(10);
-    options.redis.connect_timeout = absl::Seconds(30);
-    return options;
+  static std::string UrlOfAlice(const RedisServer& server) {
+    return "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
   }
 };
 
 // The user of docs/FLEET_CACHE_WIRE.md, which has the rights that the tier needs, and no others.
 TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
   const std::string rights =
-      "~sc1:{shop}:* resetchannels &sc1:{shop}:* -@all +info +client|setname +eval +evalsha +time +hmget +hget +hset "
+      "~sc1:{test}:* resetchannels &sc1:{test}:* -@all +info +client|setname +eval +evalsha +time +hmget +hget +hset "
       "+hdel +hlen +get "
       "+getrange +set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange +multi +exec +ping +publish +subscribe "
       "+unsubscribe";
   RedisServer server({.users = {"alice on >secret " + rights}});
-  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
-  absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
-  ASSERT_TRUE(tier.ok()) << tier.status();
-  Ear ear;
-  std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
-  const TierAsk ask{.key = "k"};
+  TierNode a(UrlOfAlice(server));
   for (int round = 0; round < 2; ++round) {
-    const TierAnswer granted = cache->Ask({&ask, 1})[0];
-    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
-    const std::vector<std::string> tags = {"tag"};
-    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .tags = tags, .ttl = absl::Hours(1)};
-    EXPECT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
-    EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kHit);
-    for (const TierTarget& target : {TierTarget{.kind = TierTarget::Kind::kKey, .text = "k"},
-                                     TierTarget{.kind = TierTarget::Kind::kTag, .text = "tag"}, TierTarget{}}) {
-      EXPECT_TRUE(cache->Await(cache->Queue(target), target.kind == TierTarget::Kind::kKey).accepted);
-    }
-    Await("a message", [&] { return (*tier)->Stats().subscribed && ear.told > 0; });
+    ASSERT_EQ(a.Load("k", {.bytes = "v", .tags = {"tag"}}).kind, Filled::kStored);
+    EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+    EXPECT_TRUE(a.Invalidate(Target::kKey, "k", true).accepted);
+    EXPECT_TRUE(a.InvalidateTag("tag").accepted);
+    EXPECT_TRUE(a.InvalidateAll().accepted);
+    Await("a message", [&] { return a.tier->Stats().subscribed && !a.ear->heard().empty(); });
     server.Call({"FLUSHALL"});
   }
   EXPECT_EQ(server.Call({"ACL", "LOG"}).items.size(), 0u);
@@ -117,27 +97,21 @@ TEST_F(RedisCacheTierUserTest, User_WithoutMessages_WorksAndIsWarned) {
     SetLogSink([&](LogSeverity, std::string_view message) {
       if (message.find("finds changes by polling: PERMISSION_DENIED") != std::string_view::npos) warned = true;
     });
-    const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
-    absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
-    ASSERT_TRUE(tier.ok()) << tier.status();
-    Ear ear;
-    std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
-    const TierAsk ask{.key = "k"};
-    const TierAnswer granted = cache->Ask({&ask, 1})[0];
-    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
-    EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kBusy);
-    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .ttl = absl::Hours(1)};
-    EXPECT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
-    EXPECT_TRUE(cache->Await(cache->Queue({.kind = TierTarget::Kind::kKey, .text = "k"}), false).accepted);
-    Await("the heartbeat", [&] { return ear.told > 0; });
-    if (may_subscribe) {
-      Await("the subscription", [&] { return (*tier)->Stats().subscribed; });
-    } else {
-      Await("the warning", [&] { return warned.load(); });
-      EXPECT_FALSE((*tier)->Stats().subscribed);
+    {
+      TierNode a(UrlOfAlice(server));
+      const TierAnswer granted = a.Ask("k");
+      ASSERT_EQ(granted.kind, Answer::kGranted);
+      EXPECT_EQ(a.Ask("k").kind, Answer::kBusy);
+      EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kStored);
+      EXPECT_TRUE(a.InvalidateKey("k").accepted);
+      Await("the heartbeat", [&] { return !a.ear->heard().empty(); });
+      if (may_subscribe) {
+        AwaitSubscribed(a);
+      } else {
+        Await("the warning", [&] { return warned.load(); });
+        EXPECT_FALSE(a.tier->Stats().subscribed);
+      }
     }
-    cache.reset();
-    tier->reset();
     SetLogSink({});
     EXPECT_EQ(warned, !may_subscribe);
   }
@@ -148,18 +122,10 @@ TEST_F(RedisCacheTierUserTest, User_WithOrWithoutTransactions_GetsHits) {
   for (const char* rights : {"+@all", "+@all -multi", "+@all -exec"}) {
     SCOPED_TRACE(rights);
     RedisServer server({.users = {std::string("alice on >secret ~* ") + rights}});
-    const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
-    absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
-    ASSERT_TRUE(tier.ok()) << tier.status();
-    Ear ear;
-    std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
-    const TierAsk ask{.key = "k"};
-    const TierAnswer granted = cache->Ask({&ask, 1})[0];
-    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
-    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .ttl = absl::Hours(1)};
-    ASSERT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
-    const TierAnswer hit = cache->Ask({&ask, 1})[0];
-    ASSERT_EQ(hit.kind, TierAnswer::Kind::kHit);
+    TierNode a(UrlOfAlice(server));
+    ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+    const TierAnswer hit = a.Ask("k");
+    ASSERT_EQ(hit.kind, Answer::kHit);
     EXPECT_EQ(hit.record->bytes, "v");
     const std::string calls = server.Call({"INFO", "commandstats"}).text;
     const std::regex has_run("cmdstat_exec:calls=[1-9][^\n]*,failed_calls=0");
@@ -169,29 +135,22 @@ TEST_F(RedisCacheTierUserTest, User_WithOrWithoutTransactions_GetsHits) {
 
 TEST_F(RedisCacheTierUserTest, User_WithoutTheKeys_IsPermissionDenied) {
   RedisServer server({.users = {"alice on >secret ~sc1:{other}:* +@all"}});
-  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
-  const absl::Status refused = RedisCacheTier::Connect(url, Options()).status();
+  const absl::Status refused = RedisCacheTier::Connect(UrlOfAlice(server), PatientTier()).status();
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("RedisCacheTier 'shop'"));
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("RedisCacheTier 'test'"));
 }
 
 TEST_F(RedisCacheTierUserTest, User_WithoutInfo_WorksAndIsWarned) {
   RedisServer server({.users = {"alice on >secret ~* &* +@all -info"}});
   std::string logged;
   SetLogSink([&](LogSeverity, std::string_view message) { logged += message; });
-  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
-  absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
+  TierNode a(UrlOfAlice(server));
   SetLogSink({});
-  ASSERT_TRUE(tier.ok()) << tier.status();
   EXPECT_THAT(logged, ::testing::HasSubstr("failovers and restarts of Redis cannot be detected"));
-  Ear ear;
-  std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
-  const TierAsk ask{.key = "k"};
-  EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kGranted);
-  Await("the subscription", [&] { return (*tier)->Stats().subscribed; });
-  EXPECT_TRUE(cache->Await(cache->Queue({.kind = TierTarget::Kind::kKey, .text = "k"}), false).accepted);
-  Await("the invalidation", [&] { return ear.told > 0; });
-  EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kGranted);
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+  AwaitSubscribed(a);
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("k").position));
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
 }
 
 }  // namespace
