@@ -13,7 +13,6 @@
 
 #include "cache/redis/tier_node.h"
 #include "cache/test_cache.h"
-#include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
 #include "support/await.h"
 #include "support/scale.h"
@@ -21,11 +20,9 @@
 namespace stockade::testing {
 namespace {
 
-class CacheOverRedisTest : public ::testing::Test {
+class CacheOverRedisTest : public RedisTierTest {
  protected:
   using Cache = LoadingCache<int64_t, int64_t>;
-
-  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
   // A process.
   struct Process {
@@ -39,8 +36,7 @@ class CacheOverRedisTest : public ::testing::Test {
   Process Start(RedisCacheTierOptions options, int64_t version = 0) {
     Process process;
     options.metrics = process.registry.get();
-    options.redis.connect_timeout = absl::Seconds(30);
-    process.tier = RedisCacheTier::Connect(server.url(), std::move(options)).value();
+    process.tier = ConnectTier(server.url(), std::move(options));
     process.cache = std::make_unique<Cache>(
         LoadingCacheOptions{
             .name = "numbers", .max_weight = 1 << 20, .ttl = absl::Hours(1), .tier = process.tier, .metrics = nullptr},
@@ -50,8 +46,6 @@ class CacheOverRedisTest : public ::testing::Test {
         });
     return process;
   }
-
-  RedisServer server;
 };
 
 TEST_F(CacheOverRedisTest, RedisIsSilent_HitsEndInTimeAndNoCallHangs) {
@@ -97,8 +91,7 @@ TEST_F(CacheOverRedisTest, JournalIsTrimmed_EverythingIsAskedForInBatchesAndNoth
   };
   for (const Process& process : processes) read_all(process);
   EXPECT_EQ(*processes[0].loads, entries);
-  // As if there had been more invalidations than the journal keeps.
-  server.Call({"EVAL", "redis.call('hincrby', KEYS[1], 'q', 5) redis.call('del', KEYS[2])", "2", kState, kJournal});
+  server.Call({"EVAL", kTrimJournal, "2", kState, kJournal});
   for (const Process& process : processes) {
     Await("the gap", [&] { return process.tier->Stats().gaps == 1 && process.tier->Stats().trusted; });
   }
@@ -121,9 +114,7 @@ TEST_F(CacheOverRedisTest, ManyLargeValues_AreStoredInPieces) {
   using Pages = LoadingCache<int64_t, std::string>;
   constexpr int64_t kValues = 120;
   MetricsRegistry registry;
-  RedisCacheTierOptions tier_options = PatientTier();
-  tier_options.metrics = &registry;
-  const auto tier = RedisCacheTier::Connect(server.url(), tier_options).value();
+  const auto tier = ConnectTier(server.url(), PatientTier([&](auto& o) { o.metrics = &registry; }));
   LoadingCacheOptions options = {.name = "pages"};
   options.tier = tier;
   options.metrics = nullptr;
@@ -163,7 +154,7 @@ TEST_F(CacheOverRedisTest, ConnectionsAreLost_OnlyWhatWasInvalidatedIsAskedForAg
   for (const char* lost : {"pubsub", "normal"}) {
     SCOPED_TRACE(lost);
     const uint64_t before = asked(b);
-    Await("the subscription", [&] { return b.tier->Stats().subscribed; });
+    AwaitSubscribed(b);
     for (int64_t key = 0; key < kInvalidated; ++key) {
       if (key == kInvalidated / 2) server.Call({"CLIENT", "KILL", "TYPE", lost});
       a.cache->Invalidate(key);
@@ -185,18 +176,15 @@ TEST_F(CacheOverRedisTest, AnotherProcessLoads_WithAndWithoutMessages_ItsValueIs
   for (const bool messages : {true, false}) {
     SCOPED_TRACE(messages);
     server.Call({"FLUSHALL"});
-    RedisCacheTierOptions options = PatientTier();
-    options.pubsub = messages;
+    const auto tier = ConnectTier(server.url(), PatientTier([&](auto& o) { o.pubsub = messages; }));
     Door door;
-    const absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(server.url(), options);
-    ASSERT_TRUE(tier.ok()) << tier.status();
-    Cache loader({.name = "numbers", .ttl = absl::Hours(1), .tier = *tier, .metrics = nullptr},
+    Cache loader({.name = "numbers", .ttl = absl::Hours(1), .tier = tier, .metrics = nullptr},
                  [&](const int64_t& key, LoadContext&) -> absl::StatusOr<int64_t> {
                    door.Pass();
                    return key;
                  });
     const Process waiting = Start(PatientTier(), 1000);
-    Await("the subscription", [&] { return waiting.tier->Stats().subscribed; });
+    AwaitSubscribed(waiting);
     std::jthread loading([&] { EXPECT_EQ(**loader.Get(1), 1); });
     door.AwaitArrivals(1);
     std::vector<std::jthread> callers;
@@ -217,7 +205,7 @@ TEST_F(CacheOverRedisTest, AnotherProcessLoads_WithAndWithoutMessages_ItsValueIs
 // Redis until the next invalidation.
 TEST_F(CacheOverRedisTest, MessageIsAheadOfTheJournal_HitsComeFromMemoryAfterAHeartbeat) {
   Process a = Start(PatientTier());
-  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  AwaitSubscribed(a);
   server.Call({"PUBLISH", kChannel, server.Call({"HGET", kState, "i"}).text + " 2 k numbers 7"});
   Await("the message", [&] { return a.tier->Stats().invalidation_messages == 1; });
   const uint64_t beats = a.tier->Stats().heartbeats;

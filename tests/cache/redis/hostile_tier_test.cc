@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <random>
-#include <string>
 #include <utility>
 
 #include "absl/time/time.h"

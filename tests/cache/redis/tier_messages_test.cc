@@ -10,41 +10,32 @@
 #include <vector>
 
 #include "cache/redis/tier_node.h"
-#include "redis/support/redis_server.h"
 #include "support/await.h"
 
 namespace stockade::testing {
 namespace {
 
-using Answer = TierAnswer::Kind;
-using Filled = TierFilled::Kind;
-using Target = TierTarget::Kind;
+using ::testing::ElementsAre;
 
-class TierMessagesTest : public ::testing::Test {
+class TierMessagesTest : public RedisTierTest {
  protected:
-  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
   // A process that no heartbeat tells anything while a test runs.
-  RedisCacheTierOptions Rare() {
-    RedisCacheTierOptions options = PatientTier();
-    options.heartbeat = absl::Minutes(2);
-    options.metrics = &registry;
-    return options;
+  static RedisCacheTierOptions Rare() {
+    return PatientTier([](auto& o) { o.heartbeat = absl::Minutes(2); });
   }
   // A process that sends no messages, such as one of an older version.
   static RedisCacheTierOptions Silent() {
-    RedisCacheTierOptions options = PatientTier();
-    options.pubsub = false;
-    return options;
+    return PatientTier([](auto& o) { o.pubsub = false; });
   }
-  static void AwaitSubscribed(const TierNode& node) {
-    Await("the subscription", [&] { return node.tier->Stats().subscribed; });
+  // What is left of the lease of key "k", and the most that is left of a lease that was shortened.
+  int64_t LeaseLifeMs() { return std::stoll(server.Call({"PTTL", kLease}).text); }
+  static int64_t ShortMs(absl::Duration lease) { return absl::ToInt64Milliseconds(lease) * 4 / 10; }
+  void CutSubscriptions() {
+    ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
+    server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
   }
   // Whether the caller asks again soon, because no message will wake it.
   static bool PollsOften(const TierAnswer& busy) { return busy.retry_after < absl::Milliseconds(30); }
-
-  MetricsRegistry registry;
-  RedisServer server;
 };
 
 TEST_F(TierMessagesTest, Invalidate_ReachesAllProcessesWithoutAHeartbeat) {
@@ -58,14 +49,8 @@ TEST_F(TierMessagesTest, Invalidate_ReachesAllProcessesWithoutAHeartbeat) {
   ASSERT_TRUE(other.InvalidateKey("not of products").accepted);
   const uint64_t last = b.InvalidateAll().position;
   ASSERT_TRUE(a.ear->AwaitPosition(last));
-  const std::vector<TierEar::Heard> heard = a.ear->heard();
-  ASSERT_EQ(heard.size(), 4u);
-  EXPECT_EQ(heard[0].text, "a key");
-  EXPECT_EQ(heard[1].kind, Target::kTag);
-  EXPECT_EQ(heard[1].text, "");
-  EXPECT_EQ(heard[2].text, "put");
-  EXPECT_EQ(heard[3].kind, Target::kAll);
-  EXPECT_EQ(heard[3].position, last);
+  EXPECT_THAT(a.ear->lines(), ElementsAre("key a key", "tag ", "key put", "all"));
+  EXPECT_EQ(a.ear->heard()[3].position, last);
   EXPECT_EQ(other.ear->heard().size(), 1u);
   EXPECT_EQ(a.tier->Stats().caches[1].invalidations_applied, 0u) << "a heartbeat confirms them";
 }
@@ -83,8 +68,7 @@ TEST_F(TierMessagesTest, Invalidate_AnyBytesAsKey_ReachOtherProcesses) {
 
 // A heartbeat reports what no message has, and nothing twice.
 TEST_F(TierMessagesTest, Invalidate_WithAndWithoutMessages_IsReportedOnceAndInOrder) {
-  TierNode a(server.url());
-  TierNode loud(server.url());
+  auto [a, loud] = TwoNodes(server.url());
   TierNode silent(server.url(), Silent());
   constexpr int kCount = 500;
   uint64_t last = 0;
@@ -95,10 +79,7 @@ TEST_F(TierMessagesTest, Invalidate_WithAndWithoutMessages_IsReportedOnceAndInOr
   }
   for (TierNode* node : {&a, &loud, &silent}) {
     ASSERT_TRUE(node->ear->AwaitPosition(last));
-    const std::vector<TierEar::Heard> heard = node->ear->heard();
-    ASSERT_EQ(heard.size(), static_cast<size_t>(kCount));
-    for (int n = 0; n < kCount; ++n) ASSERT_EQ(heard[static_cast<size_t>(n)].text, std::to_string(n));
-    EXPECT_EQ(node->ear->resets(), 0);
+    EXPECT_EQ(node->ear->lines(), NumberedKeys(kCount));
   }
   EXPECT_FALSE(silent.tier->Stats().subscribed);
 }
@@ -127,9 +108,7 @@ TEST_F(TierMessagesTest, Message_LateRepeatedOrForeign_ChangesNothing) {
     EXPECT_EQ(server.Call({"PUBLISH", kChannel, message}).text, "1") << message;
   }
   ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("3").position));
-  const std::vector<TierEar::Heard> heard = a.ear->heard();
-  ASSERT_EQ(heard.size(), 3u);
-  for (size_t n = 0; n < heard.size(); ++n) EXPECT_EQ(heard[n].text, std::to_string(n + 1));
+  EXPECT_THAT(a.ear->lines(), ElementsAre("key 1", "key 2", "key 3"));
 }
 
 // A later version may have kinds that this one does not know.
@@ -138,13 +117,12 @@ TEST_F(TierMessagesTest, Message_OfAnUnknownKind_CountsAsAll) {
   AwaitSubscribed(a);
   server.Call({"PUBLISH", kChannel, server.Call({"HGET", kState, "i"}).text + " 2 new products some text"});
   ASSERT_TRUE(a.ear->AwaitPosition(2));
-  EXPECT_EQ(a.ear->heard()[0].kind, Target::kAll);
+  EXPECT_THAT(a.ear->lines(), ElementsAre("all"));
 }
 
 // Two servers with one journal, for example, of which the process hears the wrong one.
 TEST_F(TierMessagesTest, Message_IsNotWhatTheJournalHas_TheHeartbeatReportsTheJournal) {
-  TierNode a(server.url());
-  TierNode silent(server.url(), Silent());
+  auto [a, silent] = TwoNodes(server.url(), PatientTier(), Silent());
   AwaitSubscribed(a);
   const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
   std::mutex blocking;  // No heartbeat comes between the messages and the journal.
@@ -164,14 +142,13 @@ TEST_F(TierMessagesTest, Message_IsNotWhatTheJournalHas_TheHeartbeatReportsTheJo
     if (heard.kind == Target::kKey && heard.text == "k") right.push_back(heard.position);
   }
   std::sort(right.begin(), right.end());
-  EXPECT_THAT(right, ::testing::ElementsAre(last - 4, last - 3, last - 2, last - 1)) << "each once";
+  EXPECT_THAT(right, ElementsAre(last - 4, last - 3, last - 2, last - 1)) << "each once";
   EXPECT_EQ(a.ear->resets(), 0);
 }
 
 // The invalidation that the message tells of never comes.
 TEST_F(TierMessagesTest, Message_IsAheadOfTheJournal_TheHeartbeatDropsAll) {
-  TierNode a(server.url());
-  TierNode silent(server.url(), Silent());
+  auto [a, silent] = TwoNodes(server.url(), PatientTier(), Silent());
   AwaitSubscribed(a);
   const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
   server.Call({"PUBLISH", kChannel, incarnation + " 2 k products x"});
@@ -179,24 +156,16 @@ TEST_F(TierMessagesTest, Message_IsAheadOfTheJournal_TheHeartbeatDropsAll) {
   Await("trust", [&] { return a.trusted(); });
   ASSERT_TRUE(silent.InvalidateKey("y").accepted);
   ASSERT_TRUE(a.ear->AwaitPosition(silent.InvalidateKey("z").position));
-  const std::vector<TierEar::Heard> heard = a.ear->heard();
-  ASSERT_EQ(heard.size(), 4u);
-  EXPECT_EQ(heard[0].text, "x");
-  EXPECT_EQ(heard[1].position, 0u);
-  EXPECT_EQ(heard[2].text, "y");
+  EXPECT_THAT(a.ear->lines(), ElementsAre("key x", "reset", "key y", "key z"));
 }
 
 // Interleaving 9 of the design: the subscription is cut, and all else works.
 TEST_F(TierMessagesTest, SubscriptionIsCut_HeartbeatsReportWhatItMisses) {
-  RedisCacheTierOptions options = PatientTier();
-  options.metrics = &registry;
-  options.redis.max_backoff = absl::Milliseconds(20);
-  TierNode a(server.url(), options);
+  TierNode a(server.url(), PatientTier([](auto& o) { o.redis.max_backoff = absl::Milliseconds(20); }));
   TierNode b(server.url());
   AwaitSubscribed(a);
   ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("1").position));
-  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
-  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  CutSubscriptions();
   Await("the end of the subscription", [&] { return !a.tier->Stats().subscribed; });
   const uint64_t messages = a.tier->Stats().invalidation_messages;
   const TierAnswer loading = b.Ask("k");
@@ -215,10 +184,7 @@ TEST_F(TierMessagesTest, SubscriptionIsCut_HeartbeatsReportWhatItMisses) {
 }
 
 TEST_F(TierMessagesTest, NewReign_MessagesGoOn) {
-  RedisCacheTierOptions options = PatientTier();
-  options.metrics = &registry;
-  TierNode a(server.url(), options);
-  TierNode b(server.url());
+  auto [a, b] = TwoNodes(server.url());
   AwaitSubscribed(a);
   server.Call({"FLUSHALL"});
   ASSERT_TRUE(a.ear->AwaitResets(1));
@@ -231,8 +197,7 @@ TEST_F(TierMessagesTest, NewReign_MessagesGoOn) {
 }
 
 TEST_F(TierMessagesTest, Lease_HoweverItEnds_TheProcessThatWaitsIsTold) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
+  auto [a, b] = TwoNodes(server.url(), Rare());
   AwaitSubscribed(b);
   size_t told = 0;
   TierLease lease;
@@ -252,14 +217,14 @@ TEST_F(TierMessagesTest, Lease_HoweverItEnds_TheProcessThatWaitsIsTold) {
     EXPECT_EQ(server.Call({"EXISTS", kWaiters}).text, "0");
   };
   wait();
-  EXPECT_EQ(a.Fill("k", lease, TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind, Filled::kUnstored);
+  EXPECT_EQ(a.Fill("k", lease, {.bytes = "v", .ttl = absl::ZeroDuration()}).kind, Filled::kUnstored);
   is_told();
   wait();
   a.cache->Fail("k", lease);
   is_told();
   wait();
   ASSERT_TRUE(a.InvalidateTag("tag").accepted);
-  EXPECT_EQ(a.Fill("k", lease, TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, Filled::kRefused);
+  EXPECT_EQ(a.Fill("k", lease, {.bytes = "v", .tags = {"tag"}}).kind, Filled::kRefused);
   is_told();
   wait();
   ASSERT_TRUE(a.InvalidateKey("k").accepted);
@@ -296,8 +261,7 @@ TEST_F(TierMessagesTest, Lease_ManyProcessesWait_EachIsTold) {
 }
 
 TEST_F(TierMessagesTest, Lease_MoreProcessesWaitThanItKeeps_TheOthersPoll) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
+  auto [a, b] = TwoNodes(server.url(), Rare());
   AwaitSubscribed(b);
   const TierAnswer granted = a.Ask("k");
   const std::string full(size_t{128} * 16, 'x');
@@ -328,54 +292,37 @@ TEST_F(TierMessagesTest, Lease_ItsLoaderSendsNoMessages_TheProcessThatWaitsPolls
 
 // The lease of a process that has no subscription ends earlier, once a process that waits asks again.
 TEST_F(TierMessagesTest, Lease_ProcessIsGone_IsShortened) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
-  AwaitSubscribed(a);
-  AwaitSubscribed(b);
+  auto [a, b] = TwoNodes(server.url(), Rare());
+  AwaitSubscribed(a, b);
   ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
-  const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", kLease}).text); };
-  const int64_t short_ms = absl::ToInt64Milliseconds(Rare().lease) * 4 / 10;
+  const int64_t short_ms = ShortMs(Rare().lease);
   for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  EXPECT_GT(life_ms(), short_ms) << "its process has a subscription";
+  EXPECT_GT(LeaseLifeMs(), short_ms) << "its process has a subscription";
   std::string lease = server.Call({"GET", kLease}).text;
   ASSERT_EQ(lease.size(), 49u);
   const std::string whole_ms = std::to_string(absl::ToInt64Milliseconds(Rare().lease));
-  lease.replace(25, 8, std::string(8, '\0'));
-  server.Call({"SET", kLease, lease, "PX", whole_ms});
-  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  EXPECT_GT(life_ms(), short_ms) << "its process never had one";
+  // Its process never had one, or is of an older version, whose tokens name no inbox and which renews less often.
+  for (const std::string& inbox : {std::string(8, '\0'), std::string("\x12\x34random")}) {
+    lease.replace(25, 8, inbox);
+    server.Call({"SET", kLease, lease, "PX", whole_ms});
+    for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+    EXPECT_GT(LeaseLifeMs(), short_ms);
+  }
   lease.replace(25, 8, "\xff\x01kill\x5c\x1b");
   server.Call({"SET", kLease, lease, "PX", whole_ms});
   TierNode c(server.url(), Rare());
   AwaitSubscribed(c);
   ASSERT_EQ(c.Ask("k").kind, Answer::kBusy);
-  EXPECT_GT(life_ms(), short_ms) << "a first question does not look";
+  EXPECT_GT(LeaseLifeMs(), short_ms) << "a first question does not look";
   ASSERT_EQ(c.Ask("k").kind, Answer::kBusy);
-  EXPECT_LE(life_ms(), short_ms);
-}
-
-// The lease of a process of an older version, whose tokens name no inbox. It renews its lease less often.
-TEST_F(TierMessagesTest, Lease_ItsTokenNamesNoInbox_IsNotShortened) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
-  AwaitSubscribed(a);
-  AwaitSubscribed(b);
-  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
-  std::string lease = server.Call({"GET", kLease}).text;
-  lease.replace(25, 8, "\x12\x34random");
-  server.Call({"SET", kLease, lease, "PX", std::to_string(absl::ToInt64Milliseconds(Rare().lease))});
-  for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  EXPECT_GT(std::stoll(server.Call({"PTTL", kLease}).text), absl::ToInt64Milliseconds(Rare().lease) * 4 / 10);
+  EXPECT_LE(LeaseLifeMs(), short_ms);
 }
 
 TEST_F(TierMessagesTest, Lease_ProcessIsGone_AnyBytesAsKey_IsShortened) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
-  AwaitSubscribed(a);
-  AwaitSubscribed(b);
-  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
-  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
-  const int64_t short_ms = absl::ToInt64Milliseconds(Rare().lease) * 4 / 10;
+  auto [a, b] = TwoNodes(server.url(), Rare());
+  AwaitSubscribed(a, b);
+  CutSubscriptions();
+  const int64_t short_ms = ShortMs(Rare().lease);
   for (const std::string& key : {std::string(), std::string("}:{i:"), std::string("\0\n%d\xff ", 6)}) {
     const std::string lease = "sc1:{test}:l:products:product/1:" + key;
     const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", lease}).text); };
@@ -391,14 +338,11 @@ TEST_F(TierMessagesTest, Lease_ProcessIsGone_AnyBytesAsKey_IsShortened) {
 
 // Its loader was killed, and the server accepts no writes: a process that waits goes on waiting.
 TEST_F(TierMessagesTest, Lease_CannotBeShortened_IsAwaited) {
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), Rare());
-  AwaitSubscribed(a);
-  AwaitSubscribed(b);
+  auto [a, b] = TwoNodes(server.url(), Rare());
+  AwaitSubscribed(a, b);
   ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
   ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
-  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  CutSubscriptions();
   ASSERT_EQ(server.Call({"CONFIG", "SET", "min-replicas-to-write", "1"}).text, "OK");
   EXPECT_EQ(b.Ask("k").kind, Answer::kBusy);
   ASSERT_EQ(server.Call({"CONFIG", "SET", "min-replicas-to-write", "0"}).text, "OK");
@@ -410,19 +354,15 @@ TEST_F(TierMessagesTest, Lease_CannotBeShortened_IsAwaited) {
 TEST_F(TierMessagesTest, Lease_IsLongerThanThatOfTheProcessThatWaits_IsNotShortened) {
   RedisCacheTierOptions short_lease = Rare();
   short_lease.lease = Rare().lease / 10;
-  TierNode a(server.url(), Rare());
-  TierNode b(server.url(), short_lease);
-  AwaitSubscribed(a);
-  AwaitSubscribed(b);
+  auto [a, b] = TwoNodes(server.url(), Rare(), short_lease);
+  AwaitSubscribed(a, b);
   ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
-  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
-  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
-  const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", kLease}).text); };
+  CutSubscriptions();
   for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  EXPECT_GT(life_ms(), absl::ToInt64Milliseconds(short_lease.lease));
+  EXPECT_GT(LeaseLifeMs(), absl::ToInt64Milliseconds(short_lease.lease));
   server.Call({"PEXPIRE", kLease, std::to_string(absl::ToInt64Milliseconds(short_lease.lease))});
   ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
-  EXPECT_LE(life_ms(), absl::ToInt64Milliseconds(short_lease.lease) * 4 / 10) << "nobody renews it any more";
+  EXPECT_LE(LeaseLifeMs(), ShortMs(short_lease.lease)) << "nobody renews it any more";
 }
 
 TEST_F(TierMessagesTest, Lease_MessageIsForeign_IsIgnored) {

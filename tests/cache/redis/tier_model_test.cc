@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -19,10 +18,6 @@
 
 namespace stockade::testing {
 namespace {
-
-using Answer = TierAnswer::Kind;
-using Filled = TierFilled::Kind;
-using Target = TierTarget::Kind;
 
 constexpr int kKeys = 4;
 constexpr int kTags = 3;

@@ -20,7 +20,6 @@
 namespace stockade::testing {
 namespace {
 
-using Answer = TierAnswer::Kind;
 using ::testing::HasSubstr;
 
 // Collects what is logged.
@@ -70,12 +69,8 @@ class TierStartTest : public ::testing::Test {
     EXPECT_FALSE(node.InvalidateKey("k").accepted);
     comes();
     Await("trust", [&] { return node.trusted(); });
-    EXPECT_TRUE(node.cache->AwaitAll(node.tier->clock()->Now() + absl::Minutes(1)));
-    Await("a load", [&] {
-      const TierAnswer answer = node.Ask("k");
-      return answer.kind == Answer::kHit ||
-             (answer.kind == Answer::kGranted && node.Fill("k", answer.lease, "v").kind == TierFilled::Kind::kStored);
-    });
+    EXPECT_TRUE(node.AwaitAccepted());
+    Await("a load", [&] { return node.Provide("k", "v"); });
     Await("messages", [&] { return node.tier->Stats().subscribed; });
     EXPECT_EQ(lines.Count(LogSeverity::kWarning, "begins without Redis"), 1u);
     EXPECT_EQ(lines.Count(LogSeverity::kWarning, "a heartbeat failed"), 0u) << "the same was logged already";

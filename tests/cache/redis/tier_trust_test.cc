@@ -7,7 +7,6 @@
 #include <latch>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
@@ -17,26 +16,18 @@
 namespace stockade::testing {
 namespace {
 
-using Answer = TierAnswer::Kind;
-using Filled = TierFilled::Kind;
-
-class TierTrustTest : public ::testing::Test {
+class TierTrustTest : public RedisTierTest {
  protected:
-  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
   static RedisCacheTierOptions ShortTrust() {
     RedisCacheTierOptions options = PatientTier();
     options.max_staleness = absl::Milliseconds(300);
     options.timeout = absl::Seconds(1);
     return options;
   }
-
-  RedisServer server;
 };
 
 TEST_F(TierTrustTest, ServerStops_TrustEndsAtMostMaxStalenessLater) {
-  TierNode a(server.url(), ShortTrust());
-  TierNode b(server.url());
+  auto [a, b] = TwoNodes(server.url(), ShortTrust(), PatientTier());
   Await("trust", [&] { return a.trusted(); });
   server.Pause();
   const Instant stopped = a.tier->clock()->Now();
@@ -118,8 +109,7 @@ TEST_F(TierTrustTest, ReplyIsSlow_TrustCountsFromWhenTheHeartbeatWasSent) {
 }
 
 TEST_F(TierTrustTest, ListenerIsSlow_TrustWaitsForIt) {
-  TierNode a(server.url(), ShortTrust());
-  TierNode b(server.url());
+  auto [a, b] = TwoNodes(server.url(), ShortTrust(), PatientTier());
   std::latch called(1);
   std::latch go_on(1);
   a.ear->during = [&] {
@@ -167,8 +157,7 @@ TEST_F(TierTrustTest, Heartbeats_AreNotReplicatedAndGrowNothing) {
 
 TEST_F(TierTrustTest, ServerRestartsWithItsData_ANewReignBegins) {
   RedisServer durable({.appendonly = true});
-  TierNode a(durable.url());
-  TierNode b(durable.url());
+  auto [a, b] = TwoNodes(durable.url());
   const TierFilled stored = a.Load("k", "old");
   ASSERT_EQ(stored.kind, Filled::kStored);
   const TierAnswer loading = a.Ask("loading");

@@ -16,9 +16,8 @@
 namespace stockade::testing {
 namespace {
 
-using Answer = TierAnswer::Kind;
+using ::testing::ElementsAre;
 using ::testing::StartsWith;
-using Filled = TierFilled::Kind;
 
 TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
   const std::vector<std::string> tags = {"ab", ""};
@@ -69,10 +68,8 @@ TEST(TierRecordTest, Decode_APart_IsNone) {
   EXPECT_TRUE(cache_internal::DecodeTierRecord(record, absl::Seconds(1), 1));
 }
 
-class TierWireTest : public ::testing::Test {
+class TierWireTest : public RedisTierTest {
  protected:
-  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
   // Runs the documented script.
   std::string Invalidate(const std::string& cache, const std::string& kind, const std::string& text) {
     return Run(Script(), {cache, kind, text});
@@ -83,20 +80,26 @@ class TierWireTest : public ::testing::Test {
                    "redis.call('del', KEYS[2])\nreturn position",
                {"products", "k", key});
   }
+  static RedisCacheTierOptions SmallReplies() {
+    RedisCacheTierOptions options = PatientTier();
+    options.max_value_bytes = 1 << 10;
+    options.redis.max_reply_bytes = 65 << 10;
+    options.redis.max_unsent_bytes = 65 << 10;
+    options.pubsub = false;
+    return options;
+  }
   static std::string Script() {
     std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/docs/fleet_cache_invalidate.lua");
     std::stringstream script;
     script << in.rdbuf();
     return script.str();
   }
-  std::string Run(const std::string& script, const std::vector<std::string>& args) {
-    std::vector<std::string> words = {"EVAL", script, "2", kState, kJournal};
+  std::string Run(const std::string& script, const std::vector<std::string>& args, const std::string& state = kState,
+                  const std::string& journal = kJournal) {
+    std::vector<std::string> words = {"EVAL", script, "2", state, journal};
     words.insert(words.end(), args.begin(), args.end());
-    const RawReply reply = server.Call(words);
-    return reply.type == '-' ? "error: " + reply.text : reply.text;
+    return server.Call(words).text;
   }
-
-  RedisServer server;
 };
 
 TEST_F(TierWireTest, RecordAndLease_AreWhatTheDocumentSays) {
@@ -107,7 +110,7 @@ TEST_F(TierWireTest, RecordAndLease_AreWhatTheDocumentSays) {
   ASSERT_EQ(lease.size(), 49u);
   EXPECT_EQ(lease.substr(0, 33), "L" + incarnation + granted.lease.token);
   EXPECT_EQ(lease.substr(33, 8), std::string("\0\0\0\0\0\0\0\1", 8));
-  ASSERT_EQ(a.Fill("k", granted.lease, TierNode::Value{.bytes = "value", .tags = {"tag"}}).kind, Filled::kStored);
+  ASSERT_EQ(a.Fill("k", granted.lease, {.bytes = "value", .tags = {"tag"}}).kind, Filled::kStored);
   const std::string record = server.Call({"GET", kRecord}).text;
   EXPECT_EQ(record.substr(0, 2), std::string("\1\0", 2));
   EXPECT_EQ(record.substr(2, 16), incarnation);
@@ -140,8 +143,7 @@ TEST_F(TierWireTest, State_KeepsTheLargestSettings) {
   EXPECT_EQ(server.Call({"HGET", kState, "T"}).text, "86400000");
   EXPECT_EQ(server.Call({"HGET", kState, "B"}).text, "600000");
   EXPECT_LE(std::stoll(server.Call({"PTTL", kState}).text), 604'800'000);
-  TierNode b(server.url(), larger);
-  TierNode c(server.url());
+  auto [b, c] = TwoNodes(server.url(), larger, PatientTier());
   EXPECT_EQ(server.Call({"HGET", kState, "T"}).text, "2592000000");
   EXPECT_EQ(server.Call({"HGET", kState, "B"}).text, "1200000");
   ASSERT_TRUE(c.InvalidateKey("k").accepted);
@@ -156,7 +158,7 @@ TEST_F(TierWireTest, Script_InvalidatesAsAProcessDoes) {
   TierNode b(server.url(), PatientTier(), "products", "product/2");
   const TierAnswer loading = a.Ask("k");
   ASSERT_EQ(b.Load("k", "old").kind, Filled::kStored);
-  ASSERT_EQ(b.Load("tagged", TierNode::Value{.bytes = "old", .tags = {"tag"}}).kind, Filled::kStored);
+  ASSERT_EQ(b.Load("tagged", {.bytes = "old", .tags = {"tag"}}).kind, Filled::kStored);
   ASSERT_EQ(b.Load("kept", "v").kind, Filled::kStored);
   EXPECT_EQ(Invalidate("products", "k", "k"), "2");
   EXPECT_EQ(a.Fill("k", loading.lease, "old").kind, Filled::kRefused);
@@ -168,20 +170,12 @@ TEST_F(TierWireTest, Script_InvalidatesAsAProcessDoes) {
   EXPECT_EQ(b.Ask("kept").kind, Answer::kGranted);
   EXPECT_THAT(Invalidate("products", "x", ""), ::testing::HasSubstr("the kind is not k, t or a"));
   ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("last").position));
-  const std::vector<TierEar::Heard> heard = a.ear->heard();
-  ASSERT_EQ(heard.size(), 4u);
-  EXPECT_EQ(heard[0].text, "k");
-  EXPECT_EQ(heard[1].kind, TierTarget::Kind::kTag);
-  EXPECT_EQ(heard[1].text, "tag");
-  EXPECT_EQ(heard[2].kind, TierTarget::Kind::kAll);
+  EXPECT_THAT(a.ear->lines(), ElementsAre("key k", "tag tag", "all", "key last"));
 }
 
 TEST_F(TierWireTest, Messages_AreWhatTheDocumentSays) {
-  RedisCacheTierOptions options = PatientTier();
-  options.heartbeat = absl::Minutes(2);
-  TierNode a(server.url(), options);
-  TierNode b(server.url(), options);
-  Await("the subscription", [&] { return b.tier->Stats().subscribed; });
+  auto [a, b] = TwoNodes(server.url(), PatientTier([](auto& o) { o.heartbeat = absl::Minutes(2); }));
+  AwaitSubscribed(b);
   const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
   RawRedis raw(server.port());
   ASSERT_EQ(raw.Call({"SUBSCRIBE", kChannel}).type, '*');
@@ -205,19 +199,15 @@ TEST_F(TierWireTest, Messages_AreWhatTheDocumentSays) {
 }
 
 TEST_F(TierWireTest, Script_IsHeardByProcessesWithoutAHeartbeat) {
-  RedisCacheTierOptions options = PatientTier();
-  options.heartbeat = absl::Minutes(2);
-  TierNode a(server.url(), options);
-  TierNode b(server.url(), options);
-  Await("the subscriptions", [&] { return a.tier->Stats().subscribed && b.tier->Stats().subscribed; });
+  auto [a, b] = TwoNodes(server.url(), PatientTier([](auto& o) { o.heartbeat = absl::Minutes(2); }));
+  AwaitSubscribed(a, b);
   ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
   ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
   EXPECT_EQ(Invalidate("products", "t", "tag"), "2");
   EXPECT_EQ(Invalidate("products", "k", "k"), "3");
   ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + 3));
   ASSERT_TRUE(b.ear->AwaitEnded(1));
-  EXPECT_EQ(a.ear->heard()[0].text, "tag");
-  EXPECT_EQ(a.ear->heard()[1].text, "k");
+  EXPECT_THAT(a.ear->lines(), ElementsAre("tag tag", "key k"));
 }
 
 TEST_F(TierWireTest, Sums_AreWhatTheDocumentSays) {
@@ -244,11 +234,8 @@ TEST_F(TierWireTest, Sums_AreWhatTheDocumentSays) {
 
 // A heartbeat reads no entry that a message has brought: here it could not.
 TEST_F(TierWireTest, Heartbeat_MessagesHaveBroughtAll_NeedsNoJournal) {
-  MetricsRegistry registry;
-  RedisCacheTierOptions options = PatientTier();
-  options.metrics = &registry;
-  TierNode a(server.url(), options);
-  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  TierNode a(server.url());
+  AwaitSubscribed(a);
   // A heartbeat may come before the message: then all is dropped.
   Await("a heartbeat after its message", [&] {
     const int resets = a.ear->resets();
@@ -267,27 +254,16 @@ TEST_F(TierWireTest, Heartbeat_MessagesHaveBroughtAll_NeedsNoJournal) {
 // Versions before the sums invalidate without them, and others with messages but wrong ones.
 TEST_F(TierWireTest, Sums_AreMissingOrWrong_TheHeartbeatReadsTheJournal) {
   TierNode a(server.url());
-  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
-  constexpr char kOlder[] =
-      "local q = redis.call('hincrby', KEYS[1], 'q', 1)\n"
-      "redis.call('xadd', KEYS[2], q .. '-0', 'o', 'older', 'c', 'products', 'k', 'k', 't', ARGV[1])\n"
-      "local message = redis.call('hget', KEYS[1], 'i') .. ' ' .. q .. ' k products ' .. ARGV[2]\n"
-      "if ARGV[2] ~= '' then redis.call('publish', string.sub(KEYS[1], 1, -2) .. 'c', message) end\n"
-      "return q";
+  AwaitSubscribed(a);
   uint64_t last = 0;
   constexpr int kCount = 300;
   for (int n = 0; n < kCount; ++n) {
     const std::string key = std::to_string(n);
-    if (n % 5 == 1) {
-      last = std::stoull(Run(kOlder, {key, key}));
-    } else if (n % 5 == 2) {
-      last = std::stoull(Run(kOlder, {key, ""}));
-    } else if (n % 25 == 13) {
-      last = std::stoull(Run(kOlder, {key, "wrong"}));
-    } else if (n % 50 == 3) {
-      server.Call({"HDEL", kState, "m"});
-      last = std::stoull(Invalidate("products", "k", key));
+    if (n % 5 == 1 || n % 5 == 2 || n % 25 == 13) {
+      const std::string sent = n % 5 == 1 ? key : n % 5 == 2 ? "" : "wrong";
+      last = std::stoull(Run(kInvalidateWithoutSum, {key, sent}));
     } else {
+      if (n % 50 == 3) server.Call({"HDEL", kState, "m"});
       last = std::stoull(Invalidate("products", "k", key));
     }
     if (n % 60 == 59) {
@@ -306,30 +282,20 @@ TEST_F(TierWireTest, Script_TooManyTags_BecomeOneInvalidationOfAll) {
   TierNode a(server.url());
   TierNode other(a, "orders");
   TierNode of_another_version(server.url(), PatientTier(), "products", "product/2");
-  ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
+  ASSERT_EQ(a.Load("k", {.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
   ASSERT_EQ(other.Load("k", "v").kind, Filled::kStored);
   const std::string fill = "for n = 1, 100000 do redis.call('hset', KEYS[1], 't:products:' .. n, 1) end return 1";
   ASSERT_EQ(Run(fill, {}), "1");
   EXPECT_EQ(Invalidate("products", "k", "other"), "2");
   EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
-  const std::vector<std::string> kept = {"i",
-                                         "w",
-                                         "o",
-                                         "T",
-                                         "B",
-                                         "k",
-                                         "c:products",
-                                         "c:products:product/1",
-                                         "c:products:product/2",
-                                         "c:orders",
-                                         "c:orders:product/1"};
-  std::vector<std::string> read = {"HMGET", kState};
-  read.insert(read.end(), kept.begin(), kept.end());
+  std::vector<std::string> read = {"HMGET", kState, "i", "w", "o", "T", "B", "k"};
+  for (const char* codecs : {"", ":product/1", ":product/2"}) read.push_back(std::string("c:products") + codecs);
+  for (const char* codecs : {"", ":product/1"}) read.push_back(std::string("c:orders") + codecs);
   const RawReply before = server.Call(read);
   EXPECT_EQ(Invalidate("products", "t", "one more"), "3");
-  EXPECT_EQ(server.Call({"HLEN", kState}).text, std::to_string(kept.size() + 4)) << "q, m and two of a:<cache>";
+  EXPECT_EQ(server.Call({"HLEN", kState}).text, std::to_string(read.size() - 2 + 4)) << "q, m and two of a:<cache>";
   const RawReply after = server.Call(read);
-  for (size_t n = 0; n < kept.size(); ++n) EXPECT_EQ(after.items[n].text, before.items[n].text) << kept[n];
+  for (size_t n = 2; n < read.size(); ++n) EXPECT_EQ(after.items[n - 2].text, before.items[n - 2].text) << read[n];
   EXPECT_GT(std::stoll(server.Call({"PTTL", kState}).text), 600'000'000);
   EXPECT_EQ(other.Ask("k").kind, Answer::kGranted);
   ASSERT_EQ(a.Load("k", "new").kind, Filled::kStored);
@@ -349,10 +315,8 @@ TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {
 }
 
 TEST_F(TierWireTest, Script_SomethingIsMistyped_IsAnErrorThatSaysWhat) {
-  const auto run = [&](const std::string& state, const std::string& journal, std::vector<std::string> args) {
-    std::vector<std::string> words = {"EVAL", Script(), "2", state, journal};
-    words.insert(words.end(), args.begin(), args.end());
-    return server.Call(words).text;
+  const auto run = [&](const std::string& state, const std::string& journal, const std::vector<std::string>& args) {
+    return Run(Script(), args, state, journal);
   };
   EXPECT_EQ(run(kState, kJournal, {"products", "k", "k"}), "0") << "there is no state";
   TierNode a(server.url());
@@ -381,8 +345,7 @@ TEST_F(TierWireTest, Script_SomethingIsMistyped_IsAnErrorThatSaysWhat) {
 // What is longer than a record has is reported to all processes, and what is longer than the journal takes counts as
 // all that they have in memory. Nothing of both is kept in the state.
 TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
-  TierNode a(server.url());
-  TierNode b(server.url());
+  auto [a, b] = TwoNodes(server.url());
   ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
   ASSERT_TRUE(a.InvalidateTag(std::string(255, 't')).accepted);
   const std::string fields = server.Call({"HLEN", kState}).text;
@@ -395,11 +358,10 @@ TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
   for (const auto& [bytes, precise] :
        {Case{256, true}, Case{1024, true}, Case{1025, false}, Case{200'000, false}, Case{1 << 20, false}}) {
     for (const bool external : {false, true}) {
-      for (const auto kind : {TierTarget::Kind::kKey, TierTarget::Kind::kTag}) {
+      for (const auto kind : {Target::kKey, Target::kTag}) {
         const std::string text(bytes, 'x');
         if (external) {
-          last = (uint64_t{1} << 40) +
-                 std::stoull(Invalidate("products", kind == TierTarget::Kind::kKey ? "k" : "t", text));
+          last = (uint64_t{1} << 40) + std::stoull(Invalidate("products", kind == Target::kKey ? "k" : "t", text));
         } else {
           const TierInvalidated done = a.Invalidate(kind, text);
           ASSERT_TRUE(done.accepted);
@@ -408,7 +370,7 @@ TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
         ASSERT_TRUE(b.ear->AwaitPosition(last));
         const std::vector<TierEar::Heard> heard = b.ear->heard();
         ASSERT_EQ(heard.size(), ++count);
-        EXPECT_EQ(heard.back().kind, precise ? kind : TierTarget::Kind::kAll) << bytes;
+        EXPECT_EQ(heard.back().kind, precise ? kind : Target::kAll) << bytes;
         EXPECT_EQ(heard.back().text, precise ? text : "");
       }
     }
@@ -422,7 +384,7 @@ TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
 TEST_F(TierWireTest, TagsOfTooManyBytes_BecomeOneInvalidationOfAll) {
   for (const bool external : {false, true}) {
     TierNode a(server.url());
-    ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
+    ASSERT_EQ(a.Load("k", {.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
     const auto invalidate = [&](const std::string& tag) {
       return external ? Invalidate("products", "t", tag) != "0" : a.InvalidateTag(tag).accepted;
     };
@@ -443,11 +405,7 @@ TEST_F(TierWireTest, TagsOfTooManyBytes_BecomeOneInvalidationOfAll) {
 
 // An older version writes keys and tags of any length. They are not sent, whatever a reply may have.
 TEST_F(TierWireTest, JournalHasLargeEntries_TheProcessesDropTheirMemoryAndGoOn) {
-  RedisCacheTierOptions options = PatientTier();
-  options.max_value_bytes = 1 << 10;
-  options.redis.max_reply_bytes = 65 << 10;
-  options.redis.max_unsent_bytes = 65 << 10;
-  options.pubsub = false;
+  const RedisCacheTierOptions options = SmallReplies();
   TierNode a(server.url(), options);
   constexpr char kOlder[] =
       "for n = 1, 200 do\n"
@@ -470,11 +428,7 @@ TEST_F(TierWireTest, JournalHasLargeEntries_TheProcessesDropTheirMemoryAndGoOn) 
 
 // More bytes than one reply may have are read in several.
 TEST_F(TierWireTest, JournalHasManyEntries_TheyAreReadInParts) {
-  RedisCacheTierOptions options = PatientTier();
-  options.max_value_bytes = 1 << 10;
-  options.redis.max_reply_bytes = 65 << 10;
-  options.pubsub = false;
-  TierNode a(server.url(), options);
+  TierNode a(server.url(), SmallReplies());
   constexpr char kMany[] =
       "for n = 1, 500 do\n"
       "  local q = redis.call('hincrby', KEYS[1], 'q', 1)\n"
