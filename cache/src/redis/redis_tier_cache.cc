@@ -159,10 +159,7 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   for (size_t n = 0; n < questions.size(); ++n) {
     if (questions[n].key.size() <= kMaxTierKeyBytes) asking.open.push_back(n);
   }
-  // Only the script compares tags and versions.
-  const bool may_hit =
-      questions.size() == 1 && questions[0].known_version == 0 && !has_tags_.load(std::memory_order_relaxed);
-  for (int attempt = may_hit ? 0 : 1; attempt < 4 && !asking.open.empty(); ++attempt) {
+  for (int attempt = ExpectsHit(questions) ? 0 : 1; attempt < 4 && !asking.open.empty(); ++attempt) {
     const TierReignPtr reign = AwaitReign(asking);
     if (reign == nullptr || asking.open.empty()) break;
     if (asking.heartbeat > 0) tier_->AwaitServer(*reign, asking.deadline);
@@ -175,8 +172,17 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   for (size_t n = 0; n < questions.size(); ++n) {
     state_->metrics.Add(kTierHit + static_cast<size_t>(asking.answers[n].kind));
     if (questions[n].undecodable) state_->metrics.Add(kTierUndecodable);
+    if (asking.answers[n].kind != TierAnswer::Kind::kAway && questions[n].known_version == 0) {
+      hit_share_.Add(asking.answers[n].kind == TierAnswer::Kind::kHit);
+    }
   }
   return std::move(asking.answers);
+}
+
+// Only the script compares tags and versions.
+bool RedisTierCache::ExpectsHit(std::span<const TierAsk> questions) const {
+  return questions.size() == 1 && questions[0].known_version == 0 && !has_tags_.load(std::memory_order_relaxed) &&
+         hit_share_.mostly_hits();
 }
 
 TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
@@ -196,7 +202,7 @@ TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
   }
 }
 
-// A transaction of three plain commands costs less than the script.
+// A transaction of three plain commands costs less than the script, but a miss then costs a second round trip.
 bool RedisTierCache::TryHit(const TierReign& reign, Asking& asking) {
   const std::string record_key = keys_.Record(asking.questions[0].key);
   const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;  // A longer record is not a hit.

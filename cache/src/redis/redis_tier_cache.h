@@ -23,6 +23,22 @@ struct DueLease {
   std::string key = {};  // Of the lease in Redis.
 };
 
+// The share of hits among the last questions: a moving mean over 64. Thread-safe; an update that comes at the same time
+// as another one may be lost.
+class HitShare {
+ public:
+  bool mostly_hits() const { return share_.load(std::memory_order_relaxed) > kWhole / 2; }
+  void Add(bool hit) {
+    const int share = share_.load(std::memory_order_relaxed);
+    share_.store(share + ((hit ? kWhole : 0) - share) / 64, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int kWhole = 1 << 16;
+
+  std::atomic<int> share_{0};
+};
+
 // One open cache of a tier. Its callers ask, fill and invalidate. The tier's thread renews its leases, and sends the
 // invalidations that their callers could not send.
 class RedisTierCache final : public TierCache {
@@ -107,6 +123,8 @@ class RedisTierCache final : public TierCache {
   // Waits for a trusted reign, and for the invalidations of the questions' keys that their callers send. Removes
   // questions whose keys a queued invalidation concerns. Null: the tier cannot be asked before the deadline.
   TierReignPtr AwaitReign(Asking& asking);
+  // Whether TryHit() is likely to answer the questions. Otherwise it would cost a round trip for nothing.
+  bool ExpectsHit(std::span<const TierAsk> questions) const;
   // Answers the only question if its record is a hit and has no tags. Otherwise, and if anything fails, returns false.
   bool TryHit(const TierReign& reign, Asking& asking);
   // Asks the open questions once. Those that have to be asked again stay open.
@@ -142,6 +160,7 @@ class RedisTierCache final : public TierCache {
   TierListener& listener_;
   const RedisCommand read_state_;      // Reads the incarnation, and the positions that records are compared with.
   std::atomic<bool> has_tags_{false};  // A record had one.
+  HitShare hit_share_;
   std::unique_ptr<State> state_;
 };
 

@@ -124,6 +124,7 @@ TEST_F(RedisCacheTierUserTest, User_WithOrWithoutTransactions_GetsHits) {
     RedisServer server({.users = {std::string("alice on >secret ~* ") + rights}});
     TierNode a(UrlOfAlice(server));
     ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+    a.AskUntilItReads("k");
     const TierAnswer hit = a.Ask("k");
     ASSERT_EQ(hit.kind, Answer::kHit);
     EXPECT_EQ(hit.record->bytes, "v");

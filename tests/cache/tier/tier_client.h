@@ -127,6 +127,12 @@ class TierClient {
     return std::move(cache->Ask({&ask, 1})[0]);
   }
 
+  // Asks for a key that the tier has, until most questions were hits. A tier in Redis then reads the records of the
+  // next questions before it runs a script.
+  void AskUntilItReads(std::string_view key) {
+    for (int n = 0; n < 64; ++n) EXPECT_EQ(Ask(key).kind, Answer::kHit);
+  }
+
   struct Value {
     std::string_view bytes = {};
     std::vector<std::string> tags = {};

@@ -353,6 +353,32 @@ TEST_F(CacheTrustTest, StaleWhileRevalidate_IsServedWhileAnotherProcessLoads) {
   Close();
 }
 
+// stale_if_error keeps the value, which is for failed loads only.
+TEST_F(CacheTrustTest, StaleWhileRevalidate_ItsTimeHasPassed_CallsWaitForTheLoad) {
+  Door door;
+  std::atomic<int> loads{0};
+  Open({.stale_while_revalidate = absl::Seconds(1), .stale_if_error = absl::Hours(1)}, [&](int key) {
+    if (++loads == 2) door.Pass();
+    return db.Read(key);
+  });
+  Get(*a, 1);
+  clock.Advance(absl::Seconds(90));
+  tier->BeatAll();
+  db.Write(1);
+  std::future<std::string> loading = std::async(std::launch::async, [&] { return Get(*a, 1); });
+  door.AwaitArrivals(1);
+  std::future<std::string> waiting = std::async(std::launch::async, [&] { return Get(*b, 1); });
+  SpinUntil([&] { return tier->asks() == 3; });
+  door.Open();
+  EXPECT_EQ(loading.get(), "1 v1");
+  while (waiting.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock.Advance(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(waiting.get(), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+  Close();
+}
+
 TEST_F(CacheTrustTest, StaleWhileRevalidate_ValueIsOnlyInTheTier_IsServedWhileThisProcessLoads) {
   Door door;
   a = NewCache({.stale_while_revalidate = absl::Minutes(1)}, Reads());
