@@ -11,23 +11,6 @@ namespace {
 
 using Batches = std::vector<std::vector<int>>;
 
-TEST(GetAllFlightsTest, Get_OfAKeyThatABatchLoads_WaitsForTheBatch) {
-  Door door;
-  BatchCache batch({}, [&](const std::vector<int>& keys, IntBatch& found) {
-    door.Pass();
-    return AddTenfold(keys, found);
-  });
-  std::jthread all([&] { EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "20"})); });
-  door.AwaitArrivals(1);
-  std::jthread one([&] { EXPECT_EQ(Text(batch.cache.Get(2)), "20"); });
-  AwaitWaiters(batch.registry, 1);
-  door.Open();
-  one.join();
-  all.join();
-  EXPECT_EQ(batch.batches(), (Batches{{1, 2}}));
-  EXPECT_EQ(Requests(batch.registry, "coalesced"), 1);
-}
-
 TEST(GetAllFlightsTest, GetAll_OfAKeyThatAGetLoads_LeavesItOutAndWaitsForIt) {
   MetricsRegistry registry;
   Door door;

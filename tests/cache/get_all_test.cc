@@ -5,6 +5,9 @@
 
 #include "cache/test_cache.h"
 
+// Many keys at once: the batch and its loader, its deadline, and the calls that a loader may make on the cache. What is
+// the same for one key is in answers_test.cc.
+
 namespace stockade::testing {
 namespace {
 
@@ -142,32 +145,17 @@ TEST(GetAllTest, Add_WithItsOwnTtlAndTags_BothAreTheKeysOwn) {
   EXPECT_EQ(batch.batches(), (Batches{keys, {3}, {1, 2, 3}}));
 }
 
-TEST(GetAllTest, NotModified_OfAKey_ItsPreviousValueIsKeptForAnotherTtlWithItsTags) {
-  ManualClock clock;
-  BatchCache batch({.ttl = absl::Seconds(10), .clock = &clock}, [](const std::vector<int>& keys, IntBatch& found) {
-    for (const int key : keys) {
-      const int* const previous = found.previous(key);
-      EXPECT_TRUE(previous == nullptr || *previous == 1000);
-      found.Fail(key, LoadTerms::NotModified());
-    }
-    return absl::OkStatus();
-  });
-  batch.cache.Put(1, 1000, {.tags = {"shoes"}});
-  clock.Advance(absl::Seconds(10));
-  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"1000", "INTERNAL"})) << "2 has nothing to keep";
-  clock.Advance(absl::Seconds(9));
-  EXPECT_TRUE(batch.cache.GetIfPresent(1).has_value());
-  batch.cache.InvalidateTag("shoes");
-  EXPECT_FALSE(batch.cache.GetIfPresent(1).has_value());
-}
-
 TEST(GetAllTest, Get_WithABatchLoaderAlone_IsABatchOfOne) {
   BatchCache batch({});
+  AsyncAnswers answers;
+  ThreadPool pool(1);
   EXPECT_EQ(Text(batch.cache.Get(4)), "40");
   EXPECT_EQ(Text(batch.cache.Get(4)), "40");
   batch.cache.Refresh(4);
   SpinUntil([&] { return Metric(batch.registry, "stockade_cache_loads_total", "success") == 2; });
-  EXPECT_EQ(batch.batches(), (Batches{{4}, {4}}));
+  batch.cache.GetAsync(7, pool, answers.Callback());
+  EXPECT_EQ(answers.Await(1), Texts{"70"});
+  EXPECT_EQ(batch.batches(), (Batches{{4}, {4}, {7}}));
 }
 
 TEST(GetAllTest, GetAll_BothLoaders_TheBatchLoaderIsForManyAndTheOtherForOne) {
@@ -176,12 +164,6 @@ TEST(GetAllTest, GetAll_BothLoaders_TheBatchLoaderIsForManyAndTheOtherForOne) {
                                      .load_all = AddTenfold});
   EXPECT_EQ(TextsOf(cache.GetAll({1})), Texts{"10"});
   EXPECT_EQ(Text(cache.Get(2)), "2");
-}
-
-TEST(GetAllTest, GetAll_NoLoaderAtAll_FailedPreconditionWhereSomethingIsMissing) {
-  IntCache cache(LoadingCacheOptions{.metrics = nullptr});
-  cache.Put(1, 10);
-  EXPECT_EQ(TextsOf(cache.GetAll({1, 2})), (Texts{"10", "FAILED_PRECONDITION"}));
 }
 
 TEST(GetAllTest, GetAll_NoBatchLoader_LoadsEachByItselfOnThisThread) {
@@ -209,6 +191,141 @@ TEST(GetAllTest, GetAll_NoBatchLoaderOnALoadExecutor_LoadsAtTheSameTime) {
   std::jthread caller([&] { EXPECT_EQ(TextsOf(cache.GetAll({1, 2, 3, 4})), (Texts{"1", "2", "3", "4"})); });
   door.AwaitArrivals(4);
   door.Open();
+}
+
+TEST(GetAllTest, NotModified_OfAKey_KeepsItsPreviousValueAndTags) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  IntCache cache({.name = "batched", .ttl = absl::Seconds(10), .clock = &clock, .metrics = &registry},
+                 {.load_all = [&](const std::vector<int>& keys, BatchLoad<int, int>& batch) -> absl::Status {
+                   EXPECT_EQ(keys.size(), 3U);
+                   EXPECT_EQ(*batch.previous(1), 10);
+                   EXPECT_EQ(*batch.previous(2), 20);
+                   EXPECT_EQ(batch.previous(3), nullptr);
+                   EXPECT_EQ(batch.previous(4), nullptr);  // Not asked for.
+                   batch.Fail(1, LoadTerms::NotModified());
+                   batch.Add(2, 21);
+                   batch.Fail(3, LoadTerms::NotModified());
+                   return absl::OkStatus();
+                 }});
+  cache.Put(1, 10, {.tags = {"shoes"}});
+  cache.Put(2, 20);
+  clock.Advance(absl::Seconds(10));
+  const std::vector<IntAnswer> answers = cache.GetAll({1, 2, 3});
+  EXPECT_EQ(**answers[0], 10);
+  EXPECT_EQ(**answers[1], 21);
+  EXPECT_EQ(answers[2].status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(**cache.GetIfPresent(1), 10);
+  EXPECT_EQ(cache.size(), 2);
+  clock.Advance(absl::Seconds(9));
+  EXPECT_TRUE(cache.GetIfPresent(1).has_value());
+  cache.InvalidateTag("shoes");
+  EXPECT_FALSE(cache.GetIfPresent(1).has_value());
+}
+
+// The second begins in time, and nothing cuts it short; the third does not begin any more.
+TEST(GetAllTest, GetAll_OneAfterAnother_TheTimeoutIsOfTheWhole) {
+  ManualClock clock;
+  const Instant deadline = clock.Now() + absl::Seconds(1);
+  std::vector<int> loaded;
+  IntCache cache({.clock = &clock, .metrics = nullptr}, [&](const int& key, LoadContext& load) -> absl::StatusOr<int> {
+    EXPECT_EQ(load.deadline(), deadline);
+    clock.Advance(absl::Milliseconds(600));
+    loaded.push_back(key);
+    return key;
+  });
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 2, 3}, {.timeout = absl::Seconds(1)})), (Texts{"1", "2", "DEADLINE_EXCEEDED"}));
+  EXPECT_EQ(loaded, (std::vector<int>{1, 2}));
+}
+
+// A load's time runs from its own start.
+TEST(GetAllTest, GetAll_OneAfterAnother_TheHardTimeoutIsOfEach) {
+  ManualClock clock;
+  IntCache cache({.load_hard_timeout = absl::Seconds(1), .clock = &clock, .metrics = nullptr},
+                 [&](const int& key, LoadContext& load) -> absl::StatusOr<int> {
+                   EXPECT_EQ(load.time_left(), absl::Seconds(1));
+                   clock.Advance(absl::Milliseconds(600));
+                   return key;
+                 });
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 2, 3})), (Texts{"1", "2", "3"}));
+}
+
+TEST(GetAllTest, BatchLoader_AsksForKeysOfItsBatch_FailedPreconditionForThoseAlone) {
+  IntCache* self = nullptr;
+  BatchCache batch({}, [&](const std::vector<int>& keys, IntBatch& found) {
+    if (keys[0] == 1) {
+      EXPECT_EQ(Text(self->Get(2)), "FAILED_PRECONDITION");
+      EXPECT_EQ(Text(self->Get(3)), "30");
+      EXPECT_EQ(TextsOf(self->GetAll({2, 4, 1})), (Texts{"FAILED_PRECONDITION", "40", "FAILED_PRECONDITION"}));
+    }
+    return AddTenfold(keys, found);
+  });
+  self = &batch.cache;
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "20"}));
+  EXPECT_EQ(batch.batches(), (Batches{{1, 2}, {3}, {4}}));
+}
+
+TEST(GetAllTest, BatchLoaders_OfTwoThreadsAskForEachOthersKeys_OneIsRefusedAndNoneHangs) {
+  IntCache* self = nullptr;
+  ThreadPool pool(2);
+  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    std::atomic<int> running{0}, refused{0};
+    BatchCache batch({.load_executor = executor}, [&](const std::vector<int>& keys, IntBatch& found) {
+      ++running;
+      SpinUntil([&] { return running == 2; });
+      // The first is at the second key of the other's batch.
+      const std::vector<IntAnswer> others = self->GetAll({keys[0] == 1 ? 4 : 2});
+      if (!others[0].ok()) ++refused;
+      return AddTenfold(keys, found);
+    });
+    self = &batch.cache;
+    std::jthread a([&] { EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "20"})); });
+    std::jthread b([&] { EXPECT_EQ(batch.GetAll({3, 4}), (Texts{"30", "40"})); });
+    a.join();
+    b.join();
+    EXPECT_EQ(refused, 1);
+  }
+}
+
+TEST(GetAllTest, BatchLoader_CircleWithALoaderOfOneKey_OneIsRefused) {
+  IntCache* self = nullptr;
+  std::atomic<int> running{0}, refused{0};
+  const auto ask = [&](int key) {
+    ++running;
+    SpinUntil([&] { return running == 2; });
+    const IntAnswer other = self->Get(key);
+    if (absl::IsFailedPrecondition(other.status())) ++refused;
+  };
+  IntCache cache({.metrics = nullptr},
+                 IntCache::Callbacks{.load = [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+                                       ask(2);
+                                       return key;
+                                     },
+                                     .load_all =
+                                         [&](const auto& keys, IntBatch& found) {
+                                           ask(3);
+                                           return AddTenfold(keys, found);
+                                         }});
+  self = &cache;
+  std::jthread one([&] { EXPECT_EQ(Text(cache.Get(3)), "3"); });
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 2})), (Texts{"10", "20"}));
+  one.join();
+  EXPECT_EQ(refused, 1);
+}
+
+// The only thread of the executor runs the loader that asks.
+TEST(GetAllTest, Loader_GetAllWithAFullExecutor_RunsTheBatchItself) {
+  ThreadPool pool(1);
+  IntCache* self = nullptr;
+  IntCache cache({.load_executor = &pool, .metrics = nullptr},
+                 IntCache::Callbacks{.load = [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+                                       int sum = 0;
+                                       for (const IntAnswer& part : self->GetAll({2, 3})) sum += **part;
+                                       return sum;
+                                     },
+                                     .load_all = AddTenfold});
+  self = &cache;
+  EXPECT_EQ(Text(cache.Get(1)), "50");
 }
 
 }  // namespace

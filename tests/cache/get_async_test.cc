@@ -9,51 +9,6 @@
 namespace stockade::testing {
 namespace {
 
-TEST(GetAsyncTest, GetAsync_HitMissErrorAndAbsence_AnswersAsGetDoes) {
-  std::atomic<int> loads{0};
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.negative_ttl = absl::Hours(1), .metrics = nullptr},
-                 [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
-                   ++loads;
-                   if (key == 2) return absl::UnavailableError("");
-                   if (key == 3) return absl::NotFoundError("");
-                   if (key == 4) throw std::runtime_error("");
-                   return 10 * key;
-                 });
-  Texts expected;
-  const auto expect = [&](int key, const char* text, int loads_by_now) {
-    cache.GetAsync(key, pool, answers.Callback());
-    expected.push_back(text);
-    EXPECT_EQ(answers.Await(expected.size()), expected);
-    EXPECT_EQ(loads, loads_by_now);
-  };
-  expect(1, "10", 1);
-  expect(1, "10", 1);
-  expect(2, "UNAVAILABLE", 2);
-  expect(2, "UNAVAILABLE", 3);
-  expect(3, "NOT_FOUND", 4);
-  expect(3, "NOT_FOUND", 4);
-  expect(4, "INTERNAL", 5);
-}
-
-TEST(GetAsyncTest, GetAsync_NoLoader_FailedPreconditionWhereItWouldLoad) {
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache(LoadingCacheOptions{.metrics = nullptr});
-  cache.GetAsync(1, pool, answers.Callback());
-  EXPECT_EQ(answers.Await(1), Texts{"FAILED_PRECONDITION"});
-}
-
-TEST(GetAsyncTest, GetAsync_BatchLoaderAlone_IsABatchOfOne) {
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  BatchCache batch({});
-  batch.cache.GetAsync(7, pool, answers.Callback());
-  EXPECT_EQ(answers.Await(1), Texts{"70"});
-  EXPECT_EQ(batch.batches(), (std::vector<std::vector<int>>{{7}}));
-}
-
 // The callback may take what its caller holds, and its argument is the callback's own.
 TEST(GetAsyncTest, GetAsync_HitOnAPool_TheCallbackRunsThereAndNotWithinTheCall) {
   std::mutex held;
@@ -93,142 +48,6 @@ TEST(GetAsyncTest, GetAsync_LoaderWithoutALoadExecutor_RunsOnTheRefreshExecutor)
   EXPECT_EQ(loader, load_thread);
 }
 
-TEST(GetAsyncTest, GetAsync_AThousandOnAColdKey_OneLoadAndEachIsAnsweredOnce) {
-  const int calls = static_cast<int>(Scaled(1'000, 1'000));
-  MetricsRegistry registry;
-  Door door;
-  std::atomic<int> loads{0};
-  std::vector<std::atomic<int>> answered(calls);
-  std::atomic<int> all{0};
-  ThreadPool pool(2);
-  {
-    IntCache cache({.metrics = &registry}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
-      door.Pass();
-      return 700 + ++loads;
-    });
-    for (int i = 0; i < calls; ++i) {
-      cache.GetAsync(7, pool, [&, i](IntAnswer answer) {
-        EXPECT_EQ(Text(answer), "701");
-        ++answered[i];
-        ++all;
-      });
-    }
-    AwaitWaiters(registry, calls);
-    door.Open();
-    SpinUntil([&] { return all >= calls; });
-    EXPECT_EQ(Metric(registry, "stockade_cache_waiters"), 0);
-  }
-  EXPECT_EQ(loads, 1);
-  for (const std::atomic<int>& times : answered) EXPECT_EQ(times, 1);
-}
-
-TEST(GetAsyncTest, GetAsync_WhileAGetLoads_JoinsItsFlight) {
-  MetricsRegistry registry;
-  Door door;
-  std::atomic<int> loads{0};
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.metrics = &registry}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
-    door.Pass();
-    return ++loads;
-  });
-  std::jthread get([&] { EXPECT_EQ(Text(cache.Get(1)), "1"); });
-  door.AwaitArrivals(1);
-  cache.GetAsync(1, pool, answers.Callback());
-  AwaitWaiters(registry, 1);
-  door.Open();
-  EXPECT_EQ(answers.Await(1), Texts{"1"});
-}
-
-TEST(GetAsyncTest, Get_WhileAnAsyncCallLoads_JoinsItsFlight) {
-  MetricsRegistry registry;
-  Door door;
-  std::atomic<int> loads{0};
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.metrics = &registry}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
-    door.Pass();
-    return ++loads;
-  });
-  cache.GetAsync(1, pool, answers.Callback());
-  door.AwaitArrivals(1);
-  std::jthread get([&] { EXPECT_EQ(Text(cache.Get(1)), "1"); });
-  std::jthread all([&] { EXPECT_EQ(TextsOf(cache.GetAll({1, 1})), (Texts{"1", "1"})); });
-  AwaitWaiters(registry, 3);
-  door.Open();
-  EXPECT_EQ(answers.Await(1), Texts{"1"});
-}
-
-// What waited since before the invalidation has the old load's result; what came later has a new one.
-TEST(GetAsyncTest, GetAsync_TagInvalidatedDuringTheLoad_WhoJoinedLaterLoadsAgain) {
-  MetricsRegistry registry;
-  Door door;
-  std::atomic<int> loads{0};
-  AsyncAnswers early, late;
-  ThreadPool pool(1);
-  IntCache cache({.metrics = &registry}, [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
-    const int run = ++loads;
-    if (run == 1) door.Pass();
-    load.AddTag("shoes");
-    return run;
-  });
-  cache.GetAsync(1, pool, early.Callback());
-  door.AwaitArrivals(1);
-  cache.InvalidateTag("shoes");
-  cache.GetAsync(1, pool, late.Callback());
-  AwaitWaiters(registry, 2);
-  door.Open();
-  EXPECT_EQ(early.Await(1), Texts{"1"});
-  EXPECT_EQ(late.Await(1), Texts{"2"});
-  EXPECT_EQ(Text(cache.Get(1)), "2");
-}
-
-TEST(GetAsyncTest, Put_DuringTheLoad_IsTheAnswerAtOnce) {
-  Door door;
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.metrics = nullptr}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
-    door.Pass();
-    return 1;
-  });
-  cache.GetAsync(1, pool, answers.Callback());
-  door.AwaitArrivals(1);
-  cache.Put(1, 99);
-  EXPECT_EQ(answers.Await(1), Texts{"99"});
-  door.Open();
-}
-
-TEST(GetAsyncTest, GetAsync_HitThatIsDueForRefresh_IsAnsweredAtOnceAndRefreshed) {
-  ManualClock clock;
-  MetricsRegistry registry;
-  AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.ttl = absl::Seconds(10), .refresh_ahead = 0.5, .clock = &clock, .metrics = &registry},
-                 [](const int&, LoadContext&) -> absl::StatusOr<int> { return 2; });
-  cache.Put(1, 1);
-  clock.Advance(absl::Seconds(5));
-  cache.GetAsync(1, pool, answers.Callback());
-  EXPECT_EQ(answers.Await(1), Texts{"1"});
-  SpinUntil([&] { return Metric(registry, "stockade_cache_loads_total", "success") == 1; });
-}
-
-TEST(GetAsyncTest, Loader_GetAsyncOfItsOwnKey_FailedPreconditionAndOfAnotherWorks) {
-  AsyncAnswers own, other;
-  ThreadPool pool(1);
-  IntCache* self = nullptr;
-  IntCache cache({.metrics = nullptr}, [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
-    if (key == 1) {
-      self->GetAsync(1, pool, own.Callback());
-      self->GetAsync(2, pool, other.Callback());
-    }
-    return key;
-  });
-  self = &cache;
-  EXPECT_EQ(Text(cache.Get(1)), "1");
-  EXPECT_EQ(own.Await(1), Texts{"FAILED_PRECONDITION"});
-  EXPECT_EQ(other.Await(1), Texts{"2"});
-}
-
 TEST(GetAsyncTest, Callback_CallsTheCache_Works) {
   InlineExecutor here;
   AsyncAnswers answers;
@@ -247,28 +66,113 @@ TEST(GetAsyncTest, Callback_CallsTheCache_Works) {
   EXPECT_EQ(answers.Await(2), (Texts{"21", "21"}));
 }
 
-TEST(GetAsyncTest, GetAsync_AnyAnswer_CountsAsExactlyOneRequest) {
+// A cache whose loads stand at a door until it is opened.
+struct AsyncEnds : ::testing::Test {
+  void Make(LoadingCacheOptions options) {
+    options.clock = &clock;
+    options.metrics = &registry;
+    cache = std::make_unique<IntCache>(options, [this](const int&, LoadContext& load) -> absl::StatusOr<int> {
+      const int run = ++loads;
+      EXPECT_FALSE(load.stop_token().stop_possible()) << "it is for others as well";
+      door.Pass();
+      return 10 * run;
+    });
+  }
+  void GetAsync(const CacheGetOptions& options = {}) { cache->GetAsync(1, pool, answers.Callback(), options); }
+  ~AsyncEnds() override { door.Open(); }
+
+  ManualClock clock;
   MetricsRegistry registry;
   Door door;
+  std::atomic<int> loads{0};
   AsyncAnswers answers;
-  ThreadPool pool(1);
-  IntCache cache({.negative_ttl = absl::Hours(1), .metrics = &registry},
-                 [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
-                   door.Pass();
-                   if (key == 2) return absl::NotFoundError("");
-                   return key;
-                 });
-  for (const int key : {1, 1, 2}) cache.GetAsync(key, pool, answers.Callback());
-  AwaitWaiters(registry, 3);
+  ThreadPool pool{1};  // Joined before the answers go.
+  std::unique_ptr<IntCache> cache;
+};
+using AsyncEndsTest = AsyncEnds;
+
+TEST_F(AsyncEndsTest, Destructor_CallsWait_CancelledAtOnceAndTheLoaderIsAwaited) {
+  Make({});
+  for (int i = 0; i < 10; ++i) GetAsync({.timeout = absl::Hours(1 + i)});
+  door.AwaitArrivals(1);
+  AwaitWaiters(registry, 10);
+  std::atomic<bool> destroyed{false};
+  std::jthread destroyer([&] {
+    cache.reset();
+    destroyed = true;
+  });
+  EXPECT_EQ(answers.Await(10), Texts(10, "CANCELLED"));
+  EXPECT_FALSE(destroyed);
   door.Open();
-  answers.Await(3);
-  for (const int key : {1, 2}) cache.GetAsync(key, pool, answers.Callback());
-  answers.Await(5);
-  EXPECT_EQ(Requests(registry, "miss"), 2);
-  EXPECT_EQ(Requests(registry, "coalesced"), 1);
-  EXPECT_EQ(Requests(registry, "hit"), 1);
-  EXPECT_EQ(Requests(registry, "negative"), 1);
-  EXPECT_EQ(Metric(registry, "stockade_cache_wait_seconds"), 3);
+  destroyer.join();
+  EXPECT_EQ(answers.count(), 10u);
+}
+
+TEST_F(AsyncEndsTest, Destructor_LoadNeverStarted_Cancelled) {
+  Door busy;
+  ThreadPool loading(1);
+  loading.Schedule([&] { busy.Pass(); });
+  Make({.load_executor = &loading});
+  GetAsync();
+  AwaitWaiters(registry, 1);
+  cache.reset();
+  EXPECT_EQ(answers.Await(1), Texts{"CANCELLED"});
+  busy.Open();
+}
+
+TEST_F(AsyncEndsTest, GetAsync_Strict_WaitsForTheWriterWithoutBlockingTheCaller) {
+  Make({.strict = true});
+  door.Open();
+  std::atomic<bool> written{false};
+  ASSERT_TRUE(cache
+                  ->UpdateThrough(1,
+                                  [&] {
+                                    // Were it to block, it would wait for this thread's own write.
+                                    GetAsync();
+                                    GetAsync();
+                                    EXPECT_EQ(answers.count(), 0u);
+                                    written = true;
+                                    return absl::OkStatus();
+                                  })
+                  .ok());
+  EXPECT_EQ(answers.Await(2), (Texts{"10", "10"}));
+  EXPECT_TRUE(written);
+  EXPECT_EQ(loads, 1);
+}
+
+TEST_F(AsyncEndsTest, GetAsync_StrictAndManyMisses_AllAreAnsweredByTwoThreads) {
+  Make({.strict = true});
+  door.Open();
+  for (int key = 0; key < 50; ++key) cache->GetAsync(key / 2, pool, answers.Callback());
+  EXPECT_EQ(answers.Await(50).size(), 50u);
+  EXPECT_EQ(loads, 25);
+}
+
+TEST_F(AsyncEndsTest, Destructor_StrictCallWaitsForAWriter_Cancelled) {
+  Make({.max_weight = 60, .strict = true});  // So small that it has one shard, which closes at one instant.
+  IntCache* const raw = cache.get();
+  std::jthread leader([raw] { EXPECT_EQ(Text(raw->Get(2)), "CANCELLED"); });
+  door.AwaitArrivals(1);
+  std::jthread waiter([raw] { EXPECT_EQ(Text(raw->Get(2)), "CANCELLED"); });
+  AwaitWaiters(registry, 1);
+  Door writing;
+  std::jthread writer([&, raw] {
+    EXPECT_TRUE(raw->UpdateThrough(1,
+                                   [&] {
+                                     writing.Pass();
+                                     return absl::OkStatus();
+                                   })
+                    .ok());
+  });
+  writing.AwaitArrivals(1);
+  GetAsync();
+  std::jthread destroyer([&] { cache.reset(); });
+  waiter.join();  // From here on it is closed.
+  writing.Open();
+  EXPECT_EQ(answers.Await(1), Texts{"CANCELLED"});
+  door.Open();
+  destroyer.join();
+  EXPECT_EQ(loads, 1);
 }
 
 }  // namespace

@@ -22,54 +22,10 @@ struct Twins {
 };
 Twins TwinsOf(uint64_t n) { return {n, ~n}; }
 
-LoadingCacheOptions Timed(ManualClock& clock) {
-  LoadingCacheOptions options;
-  options.ttl = absl::Seconds(10);
-  options.clock = &clock;
-  return options;
-}
-
-TEST(OverwriteTest, Put_OverAKey_BeginsItsTtlAnew) {
-  ManualClock clock;
-  IntCache cache(Timed(clock));
-  cache.Put(1, 10);
-  clock.Advance(absl::Seconds(6));
-  cache.Put(1, 11);
-  clock.Advance(absl::Seconds(6));
-  ASSERT_TRUE(cache.GetIfPresent(1).has_value());
-  EXPECT_EQ(**cache.GetIfPresent(1), 11);
-  clock.Advance(absl::Seconds(4));
-  EXPECT_FALSE(cache.GetIfPresent(1).has_value());
-}
-
-TEST(OverwriteTest, Put_WithATtlOfItsOwn_ReplacesTheOldOne) {
-  ManualClock clock;
-  IntCache cache(Timed(clock));
-  cache.Put(1, 10);
-  cache.Put(1, 11, absl::Seconds(2));
-  cache.Put(2, 20, absl::Seconds(2));
-  cache.Put(2, 21, absl::InfiniteDuration());
-  clock.Advance(absl::Seconds(2));
-  EXPECT_FALSE(cache.GetIfPresent(1).has_value());
-  clock.Advance(absl::Hours(1000));
-  EXPECT_EQ(**cache.GetIfPresent(2), 21);
-}
-
-TEST(OverwriteTest, Put_WithATtlOfZero_RemovesTheKey) {
-  ManualClock clock;
-  IntCache cache(Timed(clock));
-  cache.Put(1, 10);
-  cache.Put(1, 11, absl::ZeroDuration());
-  EXPECT_FALSE(cache.GetIfPresent(1).has_value());
-  EXPECT_EQ(cache.size(), 0);
-}
-
 TEST(OverwriteTest, Put_OverAnExpiredValue_CountsAnExpiry) {
   ManualClock clock;
   MetricsRegistry registry;
-  LoadingCacheOptions options = Timed(clock);
-  options.metrics = &registry;
-  IntCache cache(options);
+  IntCache cache({.ttl = absl::Seconds(10), .clock = &clock, .metrics = &registry});
   cache.Put(1, 10);
   cache.Put(1, 11);
   EXPECT_EQ(Metric(registry, "stockade_cache_evictions_total", "expired"), 0);
@@ -79,14 +35,6 @@ TEST(OverwriteTest, Put_OverAnExpiredValue_CountsAnExpiry) {
   EXPECT_EQ(Metric(registry, "stockade_cache_entries"), 1);
   EXPECT_EQ(Metric(registry, "stockade_cache_weight"), 1);
   EXPECT_EQ(**cache.GetIfPresent(1), 12);
-}
-
-TEST(OverwriteTest, Put_OverAnAbsence_IsAHit) {
-  IntCache cache({}, [](const int&) -> absl::StatusOr<int> { return absl::NotFoundError("none"); });
-  EXPECT_FALSE(cache.Get(1).ok());
-  cache.Put(1, 11);
-  EXPECT_EQ(**cache.Get(1), 11);
-  EXPECT_EQ(cache.size(), 1);
 }
 
 TEST(OverwriteTest, Put_WithAndWithoutTags_HasThoseOfTheLastOne) {
@@ -99,16 +47,6 @@ TEST(OverwriteTest, Put_WithAndWithoutTags_HasThoseOfTheLastOne) {
   EXPECT_EQ(**cache.GetIfPresent(1), 12);
   cache.InvalidateTag("new");
   EXPECT_FALSE(cache.GetIfPresent(1).has_value());
-}
-
-TEST(OverwriteTest, Put_WithAListener_TellsItOnceOfEachOldValue) {
-  std::vector<int> told;
-  IntCache cache({}, {.on_removal = [&](const int&, const CacheHandle<int>& value, RemovalCause cause) {
-                   EXPECT_EQ(cause, RemovalCause::kReplaced);
-                   told.push_back(*value);
-                 }});
-  for (const int value : {10, 11, 12}) cache.Put(1, value);
-  EXPECT_EQ(told, (std::vector<int>{10, 11}));
 }
 
 TEST(OverwriteTest, Put_WithAWeigher_WeighsTheNewValue) {
@@ -130,48 +68,8 @@ TEST(OverwriteTest, Put_OverAValueThatAHandleHas_LeavesTheHandleAlone) {
   EXPECT_EQ(*handle, 10);
 }
 
-TEST(OverwriteTest, NotModified_AfterAPut_KeepsTheNewValueAndTellsNobody) {
-  ManualClock clock;
-  int told = 0;
-  LoadingCache<int, int> cache(
-      Timed(clock), {.load = [](const int&, ValueLoadContext<int>& load) -> absl::StatusOr<int> {
-                       return load.previous() == nullptr ? absl::StatusOr<int>(1) : LoadContext::NotModified();
-                     },
-                     .on_removal = [&](const int&, const CacheHandle<int>&, RemovalCause) { ++told; }});
-  EXPECT_EQ(**cache.Get(1), 1);
-  clock.Advance(absl::Seconds(10));
-  EXPECT_EQ(**cache.Get(1), 1);
-  EXPECT_EQ(told, 0);
-  cache.Put(1, 2);
-  EXPECT_EQ(told, 1);
-  clock.Advance(absl::Seconds(10));
-  EXPECT_EQ(**cache.Get(1), 2);
-  EXPECT_EQ(told, 1);
-}
-
-TEST(OverwriteTest, Refresh_OfAValueThatWasPutAnew_IsDueByItsNewTime) {
-  ManualClock clock;
-  InlineExecutor executor;
-  std::atomic<int> loads{0};
-  LoadingCacheOptions options = Timed(clock);
-  options.refresh_ahead = 0.5;
-  options.refresh_executor = &executor;
-  IntCache cache(options, [&](const int&) -> absl::StatusOr<int> { return ++loads; });
-  cache.Put(1, 10);
-  clock.Advance(absl::Seconds(4));
-  cache.Put(1, 11);
-  clock.Advance(absl::Seconds(4));
-  EXPECT_EQ(**cache.Get(1), 11);
-  EXPECT_EQ(loads, 0);
-  clock.Advance(absl::Seconds(2));
-  (void)cache.Get(1);
-  EXPECT_EQ(loads, 1);
-}
-
 TEST(OverwriteTest, Put_InAStrictCache_IsSeen) {
-  LoadingCacheOptions options;
-  options.strict = true;
-  IntCache cache(options);
+  IntCache cache({.strict = true});
   cache.Put(1, 10);
   cache.Put(1, 11);
   EXPECT_EQ(**cache.GetIfPresent(1), 11);

@@ -12,12 +12,12 @@
 namespace stockade::testing {
 namespace {
 
-constexpr int kKeys = 40;
-constexpr int kThreads = 6;
+constexpr int kStressKeys = 40;
+constexpr int kStressThreads = 6;
 
 // Each value has a number of its own, and the world counts the reports of its removal.
-struct World {
-  explicit World(int64_t most, LoadingCacheOptions options)
+struct ListenedCache {
+  explicit ListenedCache(int64_t most, LoadingCacheOptions options)
       : told(static_cast<size_t>(most)),
         cache(With(std::move(options)), {.load =
                                              [this](const int& key, ValueLoadContext<int>& load) {
@@ -45,10 +45,10 @@ struct World {
   template <typename Step>
   void Run(int64_t rounds, Step step) {
     std::vector<std::jthread> threads;
-    for (int thread = 0; thread < kThreads; ++thread) {
+    for (int thread = 0; thread < kStressThreads; ++thread) {
       threads.emplace_back([&, thread] {
         std::mt19937 random(static_cast<uint32_t>(thread + 1));
-        for (int64_t n = 0; n < rounds; ++n) step(static_cast<int>(random() % kKeys), random);
+        for (int64_t n = 0; n < rounds; ++n) step(static_cast<int>(random() % kStressKeys), random);
       });
     }
   }
@@ -71,17 +71,17 @@ struct World {
 
 TEST(RemovalStressTest, PutsAndEveryKindOfRemovalByManyThreads_EachValueIsToldOnce) {
   const int64_t rounds = Scaled(20'000, 500'000);
-  World world(kThreads * rounds, {});
+  ListenedCache world(kStressThreads * rounds, {});
   world.Run(rounds, [&](int key, std::mt19937& random) {
     switch (random() % 16) {
       case 0: world.cache.Invalidate(key); break;
-      case 1: world.cache.InvalidateTag(World::TagOf(key)); break;
+      case 1: world.cache.InvalidateTag(ListenedCache::TagOf(key)); break;
       case 2:
       case 3: (void)world.cache.GetIfPresent(key); break;
       case 4:
         if (random() % 32 == 0) world.cache.InvalidateAll();
         break;
-      default: world.cache.Put(key, world.issued++, {.tags = {World::TagOf(key), "all"}});
+      default: world.cache.Put(key, world.issued++, {.tags = {ListenedCache::TagOf(key), "all"}});
     }
   });
   world.ExpectEachToldOnce();
@@ -92,8 +92,9 @@ TEST(RemovalStressTest, LoadsAndRefreshesByManyThreads_EachValueIsToldOnce) {
   const int64_t rounds = Scaled(20'000, 500'000);
   std::atomic<int> idle{0};  // Before the pool, whose threads look at it.
   ThreadPool pool(2);
-  World world(2 * kThreads * rounds,
-              {.refresh_ahead = 0.5, .stale_while_revalidate = absl::Milliseconds(1), .refresh_executor = &pool});
+  ListenedCache world(
+      2 * kStressThreads * rounds,
+      {.refresh_ahead = 0.5, .stale_while_revalidate = absl::Milliseconds(1), .refresh_executor = &pool});
   world.Run(rounds, [&](int key, std::mt19937& random) {
     if (random() % 16 == 0) {
       world.cache.Refresh(key);
@@ -114,13 +115,13 @@ TEST(RemovalStressTest, LoadsAndRefreshesByManyThreads_EachValueIsToldOnce) {
 // What is loaded while its key is invalidated or put may never have been stored.
 TEST(RemovalStressTest, EverythingAtOnce_NoValueIsToldTwice) {
   const int64_t rounds = Scaled(20'000, 500'000);
-  World world(2 * kThreads * rounds, {.refresh_ahead = 0.5});
+  ListenedCache world(2 * kStressThreads * rounds, {.refresh_ahead = 0.5});
   world.Run(rounds, [&](int key, std::mt19937& random) {
     switch (random() % 16) {
       case 0: world.cache.Invalidate(key); break;
-      case 1: world.cache.InvalidateTag(World::TagOf(key)); break;
+      case 1: world.cache.InvalidateTag(ListenedCache::TagOf(key)); break;
       case 2: world.cache.Put(key, world.issued++); break;
-      case 3: (void)world.cache.GetAll({key, (key + 1) % kKeys}); break;
+      case 3: (void)world.cache.GetAll({key, (key + 1) % kStressKeys}); break;
       default: EXPECT_TRUE(world.cache.Get(key).ok());
     }
   });

@@ -86,11 +86,10 @@ TEST(RemovalTest, Invalidated_ByEachWay_IsToldOnce) {
 
 TEST(RemovalTest, Replaced_ByPutRefreshOrAbsence_IsToldOnce) {
   ToldCache told({.negative_ttl = absl::Hours(1)});
-  told.cache.Put(1, 10);
-  told.cache.Put(1, 11);
-  EXPECT_EQ(told.Told(), (Removals{{1, 10, RemovalCause::kReplaced}}));
+  for (const int value : {10, 11, 12}) told.cache.Put(1, value);
+  EXPECT_EQ(told.Told(), (Removals{{1, 10, RemovalCause::kReplaced}, {1, 11, RemovalCause::kReplaced}}));
   told.cache.Refresh(1);
-  EXPECT_EQ(told.Told(), (Removals{{1, 11, RemovalCause::kReplaced}}));
+  EXPECT_EQ(told.Told(), (Removals{{1, 12, RemovalCause::kReplaced}}));
   told.outcome = absl::NotFoundError("no row");
   told.cache.Refresh(1);
   EXPECT_EQ(told.Told(), (Removals{{1, 1, RemovalCause::kReplaced}}));
@@ -168,13 +167,20 @@ TEST(RemovalTest, ValuesThatTheLoaderFoundUnmodified_AreToldWhenTheyLeave) {
   told.not_modified = true;
   told.cache.Put(1, 10);
   told.cache.Refresh(1);
-  EXPECT_EQ(told.Told(), Removals());
-  told.clock.Advance(absl::Seconds(10));
-  EXPECT_EQ(**told.cache.Get(1), 10);
+  for (int renewal = 0; renewal < 3; ++renewal) {
+    EXPECT_EQ(told.Told(), Removals());
+    told.clock.Advance(absl::Seconds(10));
+    EXPECT_EQ(**told.cache.Get(1), 10);
+  }
   EXPECT_EQ(told.Told(), Removals());
   EXPECT_EQ(told.cache.weight(), 1);
+  told.cache.Put(1, 11);
+  EXPECT_EQ(told.Told(), (Removals{{1, 10, RemovalCause::kReplaced}}));
+  told.clock.Advance(absl::Seconds(10));
+  EXPECT_EQ(**told.cache.Get(1), 11);
+  EXPECT_EQ(told.Told(), Removals());
   told.cache.Invalidate(1);
-  EXPECT_EQ(told.Told(), (Removals{{1, 10, RemovalCause::kInvalidated}}));
+  EXPECT_EQ(told.Told(), (Removals{{1, 11, RemovalCause::kInvalidated}}));
 
   told.cache.Put(1, 20);
   told.clock.Advance(absl::Seconds(10));
