@@ -1,57 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "cache/manual_executor.h"
-#include "cache/test_cache.h"
+#include "cache/subject.h"
+#include "support/scale.h"
 
 namespace stockade::testing {
 namespace {
 
 using Tags = std::vector<std::string>;
-
-// Load n returns n with tags_of[n], after it has passed its door; doors from `open_from` on stand open.
-struct TaggedCache {
-  explicit TaggedCache(LoadingCacheOptions options, std::map<int, Tags> tags, int open_from = 1)
-      : tags_of(std::move(tags)),
-        cache(With(std::move(options), this), [this](const int&, LoadContext& load) { return Load(load); }) {
-    for (int door = open_from; door < 8; ++door) doors[door].Open();
-  }
-
-  static LoadingCacheOptions With(LoadingCacheOptions options, TaggedCache* self) {
-    options.clock = &self->clock;
-    options.metrics = &self->registry;
-    return options;
-  }
-
-  absl::StatusOr<int> Load(LoadContext& load) {
-    const int mine = ++loads;
-    if (const auto tags = tags_of.find(mine); tags != tags_of.end()) {
-      for (const std::string& tag : tags->second) load.AddTag(tag);
-    }
-    doors[mine].Pass();
-    if (!outcome.ok()) return outcome;
-    return mine;
-  }
-
-  // A call on a thread of its own, whose answer is to be `wanted`.
-  std::jthread Expect(int wanted) {
-    return std::jthread([this, wanted] { EXPECT_EQ(**cache.Get(1), wanted); });
-  }
-  void AwaitFlights(int count) {
-    SpinUntil([&] { return Metric(registry, "stockade_cache_flights") == count; });
-  }
-
-  ManualClock clock;
-  MetricsRegistry registry;
-  std::map<int, Tags> tags_of;
-  Door doors[8];
-  std::atomic<int> loads{0};
-  absl::Status outcome;
-  IntCache cache;
-};
 
 TEST(TagTest, InvalidateTag_PutsAndLoadsInAllShards_RemovesExactlyThoseThatHaveIt) {
   constexpr int kKeys = 1'000;
@@ -105,22 +64,6 @@ TEST(TagTest, Tags_EmptyRepeatedAndWithNulls_AreTagsLikeOthers) {
   }
 }
 
-TEST(TagTest, InvalidateTag_OfAValueThatWasReplaced_LeavesTheNewOne) {
-  TaggedCache tagged({}, {{1, {"new"}}});
-  tagged.cache.Put(1, 10, {.tags = {"old"}});
-  tagged.cache.Put(1, 20, {.tags = {"newer"}});
-  tagged.cache.InvalidateTag("old");
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 20);
-  tagged.cache.InvalidateTag("newer");
-  EXPECT_EQ(tagged.cache.size(), 0);
-
-  tagged.cache.Put(1, 30, {.tags = {"old"}});
-  tagged.cache.Invalidate(1);
-  EXPECT_EQ(**tagged.cache.Get(1), 1);
-  tagged.cache.InvalidateTag("old");
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 1);
-}
-
 TEST(TagTest, InvalidateTag_OfEvictedAndExpiredEntries_IsHarmless) {
   ManualClock clock;
   IntCache cache({.max_weight = 4, .ttl = absl::Seconds(10), .clock = &clock, .metrics = nullptr});
@@ -133,132 +76,315 @@ TEST(TagTest, InvalidateTag_OfEvictedAndExpiredEntries_IsHarmless) {
   EXPECT_EQ(cache.size(), 0);
 }
 
-TEST(TagTest, InvalidateTag_OfAnAbsence_ForgetsIt) {
-  TaggedCache tagged({.negative_ttl = absl::Hours(1)}, {{1, {"shoes"}}, {2, {"hats"}}});
-  tagged.outcome = absl::NotFoundError("no row");
-  EXPECT_EQ(tagged.cache.Get(1).status(), tagged.outcome);
-  EXPECT_EQ(tagged.cache.Get(2).status(), tagged.outcome);
-  tagged.cache.InvalidateTag("shoes");
-  EXPECT_EQ(tagged.cache.size(), 1);
-  EXPECT_EQ(tagged.cache.Get(2).status(), tagged.outcome);
-  EXPECT_EQ(tagged.loads, 2);
-  tagged.outcome = absl::OkStatus();
-  EXPECT_EQ(**tagged.cache.Get(1), 3);
+class TagsTest : public ShapeTest {
+ protected:
+  // Starts a load whose result will have `tags`, and holds it. Later loads have no tags.
+  Pending Lead(Subject& subject, const Tags& tags) {
+    subject.Hold(1);
+    subject.load = [&subject, tags](Load& load) -> absl::StatusOr<int> {
+      if (load.number == 1) load.entry.tags = tags;
+      if (!subject.outcome.ok()) return subject.outcome;
+      return load.number;
+    };
+    Pending leader = subject.AskLater();
+    subject.AwaitLoad(1);
+    return leader;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, TagsTest, ::testing::ValuesIn(Shapes()), NameOf);
+
+TEST_P(TagsTest, InvalidateTag_OfAValueThatWasReplaced_LeavesTheNewOne) {
+  Subject subject(GetParam());
+  subject.Put(1, 10, {.tags = {"old"}});
+  subject.Put(1, 20, {.tags = {"newer"}});
+  subject.InvalidateTag("old");
+  EXPECT_EQ(subject.Present(), 20);
+  subject.InvalidateTag("newer");
+  EXPECT_EQ(subject.size(), 0);
+  subject.Put(1, 25, {.tags = {"old"}});
+  subject.Put(1, 26);
+  subject.InvalidateTag("old");
+  EXPECT_EQ(subject.Present(), 26);
+
+  subject.Put(1, 30, {.tags = {"old"}});
+  subject.Invalidate();
+  subject.entry.tags = {"new"};
+  EXPECT_EQ(subject.Ask(), 1);
+  subject.InvalidateTag("old");
+  EXPECT_EQ(subject.Present(), 1);
+  subject.InvalidateTag("new");
+  EXPECT_EQ(subject.size(), 0);
 }
 
-TEST(TagTest, InvalidateTag_DuringALoadThatWillHaveIt_OldCallersGetTheResultAndLaterOnesANewLoads) {
-  TaggedCache tagged({}, {{1, {"hats", "shoes"}}, {2, {"shoes"}}}, 2);
-  std::jthread leader = tagged.Expect(1);
-  tagged.doors[1].AwaitArrivals(1);
-  std::jthread waiter = tagged.Expect(1);
-  AwaitWaiters(tagged.registry, 1);
-  tagged.cache.InvalidateTag("shoes");
-  std::vector<std::jthread> later;
-  for (int i = 0; i < 5; ++i) later.push_back(tagged.Expect(2));
-  tagged.doors[1].Open();
-  leader.join();
-  waiter.join();
-  later.clear();
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 2);
-  EXPECT_EQ(tagged.loads, 2);
+TEST_P(TagsTest, InvalidateTag_OfAnAbsence_ForgetsIt) {
+  Subject subject(GetParam(), {.negative_ttl = absl::Hours(1)});
+  subject.outcome = absl::NotFoundError("no row");
+  subject.entry.tags = {"shoes"};
+  EXPECT_EQ(subject.Ask(1), subject.outcome);
+  subject.entry.tags = {"hats"};
+  EXPECT_EQ(subject.Ask(2), subject.outcome);
+  subject.InvalidateTag("shoes");
+  EXPECT_EQ(subject.size(), 1);
+  EXPECT_EQ(subject.Ask(2), subject.outcome);
+  EXPECT_EQ(subject.Loads(), 2);
+  subject.outcome = absl::OkStatus();
+  EXPECT_EQ(subject.Ask(1), 3);
 }
 
-TEST(TagTest, InvalidateTag_DuringALoadThatWillHaveIt_ItsResultIsNotStored) {
+TEST_P(TagsTest, InvalidateTag_DuringALoadThatWillHaveIt_LaterCallersShareANewLoad) {
+  Subject subject(GetParam());
+  Pending leader = Lead(subject, {"hats", "shoes"});
+  Pending waiter = subject.AskLater();
+  subject.AwaitParked(2);
+  std::vector<Pending> later;
+  for (const Asker asker : kAskers) {
+    subject.InvalidateTag("shoes");
+    later.push_back(subject.AskLaterAs(asker, 1));
+    subject.AwaitParked(2 + static_cast<int>(later.size()));
+  }
+  EXPECT_EQ(subject.Loads(), 1);
+  subject.Release(1);
+  EXPECT_EQ(leader.get(), 1);
+  EXPECT_EQ(waiter.get(), 1);
+  for (const size_t call : {0, 1, 3, 4}) EXPECT_EQ(later[call].get(), 2);
+  subject.background.RunAll();  // The load of GetAsync(), if it is its own.
+  EXPECT_EQ(later[2].get(), 2);
+  EXPECT_EQ(subject.Present(), 2);
+  EXPECT_EQ(subject.Loads(), 2) << "one more load for all later callers";
+}
+
+TEST_P(TagsTest, InvalidateTag_DuringALoadThatWillHaveIt_ItsResultIsNotStored) {
   for (const bool absent : {false, true}) {
-    TaggedCache tagged({.negative_ttl = absl::Hours(1)}, {{1, {"shoes"}}}, 2);
-    if (absent) tagged.outcome = absl::NotFoundError("no row");
-    std::jthread leader([&] { EXPECT_EQ(tagged.cache.Get(1).ok(), !absent); });
-    tagged.doors[1].AwaitArrivals(1);
-    tagged.cache.InvalidateTag("shoes");
-    tagged.doors[1].Open();
-    leader.join();
-    EXPECT_EQ(tagged.cache.size(), 0);
-    EXPECT_EQ(tagged.cache.Get(1).ok(), !absent);
-    EXPECT_EQ(tagged.loads, 2);
+    Subject subject(GetParam(), {.negative_ttl = absl::Hours(1)});
+    if (absent) subject.outcome = absl::NotFoundError("no row");
+    Pending leader = Lead(subject, {"shoes"});
+    subject.InvalidateTag("shoes");
+    subject.Release(1);
+    EXPECT_EQ(leader.get(), absent ? "NOT_FOUND" : "1");
+    EXPECT_EQ(subject.size(), 0);
+    EXPECT_EQ(subject.Ask(), absent ? "NOT_FOUND" : "2");
+    EXPECT_EQ(subject.Loads(), 2);
   }
 }
 
-TEST(TagTest, InvalidateTag_DuringALoadThatWillNotHaveIt_LaterCallersShareItAndItIsStored) {
-  TaggedCache tagged({}, {{1, {"hats"}}}, 2);
-  std::jthread leader = tagged.Expect(1);
-  tagged.doors[1].AwaitArrivals(1);
-  tagged.cache.InvalidateTag("shoes");
-  std::jthread later = tagged.Expect(1);
-  AwaitWaiters(tagged.registry, 1);
-  tagged.doors[1].Open();
-  leader.join();
-  later.join();
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 1);
-  EXPECT_EQ(tagged.loads, 1);
+TEST_P(TagsTest, InvalidateTag_DuringALoadThatWillNotHaveIt_LaterCallersShareItAndItIsStored) {
+  Subject subject(GetParam());
+  Pending leader = Lead(subject, {"hats"});
+  subject.InvalidateTag("shoes");
+  Pending later = subject.AskLater();
+  subject.AwaitParked(2);
+  subject.Release(1);
+  EXPECT_EQ(leader.get(), 1);
+  EXPECT_EQ(later.get(), 1);
+  EXPECT_EQ(subject.Present(), 1);
+  EXPECT_EQ(subject.Loads(), 1);
 }
 
-// Each call has an invalidation between it and the one before; all that are too late for the first load share a second.
-TEST(TagTest, InvalidateTag_AgainAndAgainDuringALoad_OneMoreLoadForAllWhoCameLater) {
-  TaggedCache tagged({}, {{1, {"shoes"}}, {2, {"shoes"}}}, 2);
-  std::jthread leader = tagged.Expect(1);
-  tagged.doors[1].AwaitArrivals(1);
-  std::vector<std::jthread> later;
-  for (int i = 1; i <= 10; ++i) {
-    tagged.cache.InvalidateTag("shoes");
-    later.push_back(tagged.Expect(2));
-    AwaitWaiters(tagged.registry, i);
-  }
-  EXPECT_EQ(tagged.loads, 1);
-  tagged.doors[1].Open();
-  leader.join();
-  later.clear();
-  EXPECT_EQ(tagged.loads, 2);
+// The key was invalidated during the load, whatever tags the load's result has.
+TEST_P(TagsTest, InvalidateTag_OfTheEntryThatALoadIsToReplace_DetachesTheLoad) {
+  Subject subject(GetParam(), {.ttl = absl::Seconds(10)});
+  subject.Put(1, 50, {.tags = {"shoes"}});
+  subject.Advance(absl::Seconds(10));
+  Pending leader = Lead(subject, {});
+  subject.InvalidateTag("shoes");
+  EXPECT_EQ(subject.Ask(), 2);
+  subject.Release(1);
+  EXPECT_EQ(leader.get(), 1);
+  EXPECT_EQ(subject.Present(), 2);
 }
 
-// Of a load that had begun before: whatever tags its result has, the key was invalidated.
-TEST(TagTest, InvalidateTag_OfTheEntryThatALoadIsToReplace_DetachesTheLoad) {
-  TaggedCache tagged({.ttl = absl::Seconds(10)}, {}, 2);
-  tagged.cache.Put(1, 50, {.tags = {"shoes"}});
-  tagged.clock.Advance(absl::Seconds(10));
-  std::jthread leader = tagged.Expect(1);
-  tagged.doors[1].AwaitArrivals(1);
-  tagged.cache.InvalidateTag("shoes");
-  EXPECT_EQ(**tagged.cache.Get(1), 2);
-  tagged.doors[1].Open();
-  leader.join();
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 2);
-}
-
-TEST(TagTest, InvalidateTag_DuringARefreshThatWillHaveIt_LaterCallsGetANewerValue) {
+TEST_P(TagsTest, InvalidateTag_DuringARefresh_LaterCallsGetANewerValue) {
   for (const Tags& old_tags : {Tags{}, Tags{"shoes"}}) {
-    TaggedCache tagged({}, {{1, {"shoes"}}}, 2);
-    tagged.cache.Put(1, 50, {.tags = old_tags});
-    tagged.cache.Refresh(1);
-    tagged.doors[1].AwaitArrivals(1);
-    tagged.cache.InvalidateTag("shoes");
-    tagged.doors[1].Open();
-    tagged.AwaitFlights(0);
-    EXPECT_EQ(**tagged.cache.Get(1), 2);
+    for (const Tags& new_tags : {Tags{}, Tags{"shoes"}}) {
+      if (old_tags.empty() && new_tags.empty()) continue;
+      Subject subject(GetParam());
+      subject.Put(1, 50, {.tags = old_tags});
+      subject.Refresh();
+      subject.Hold(1);
+      subject.load = [&](Load& load) {
+        if (load.number == 1) load.entry.tags = new_tags;
+        return load.number;
+      };
+      const std::future<void> refresh = subject.RunBackground();
+      subject.AwaitLoad(1);
+      subject.InvalidateTag("shoes");
+      if (!old_tags.empty()) EXPECT_EQ(subject.Ask(), 2);
+      subject.Release(1);
+      subject.AwaitNoFlights();
+      EXPECT_EQ(subject.Ask(), 2);
+    }
   }
 }
 
-// A load that has not begun will see what is new.
-TEST(TagTest, InvalidateTag_BeforeAQueuedLoadBegins_ItsResultIsStored) {
-  ManualExecutor executor;
-  TaggedCache tagged({.refresh_executor = &executor}, {{1, {"shoes"}}});
-  tagged.cache.Refresh(1);
-  tagged.cache.InvalidateTag("shoes");
-  EXPECT_EQ(tagged.loads, 0);
-  executor.RunAll();
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 1);
+TEST_P(TagsTest, Put_DuringALoadWhoseTagWasInvalidated_Stays) {
+  Subject subject(GetParam());
+  Pending leader = Lead(subject, {"shoes"});
+  subject.InvalidateTag("shoes");
+  subject.Put(1, 50, {.tags = {"shoes"}});
+  subject.Release(1);
+  EXPECT_EQ(leader.get(), 50);
+  EXPECT_EQ(subject.Present(), 50);
+  subject.InvalidateTag("shoes");
+  EXPECT_EQ(subject.size(), 0);
 }
 
-TEST(TagTest, Put_DuringALoadWhoseTagWasInvalidated_Stays) {
-  TaggedCache tagged({}, {{1, {"shoes"}}}, 2);
-  std::jthread leader = tagged.Expect(50);
-  tagged.doors[1].AwaitArrivals(1);
-  tagged.cache.InvalidateTag("shoes");
-  tagged.cache.Put(1, 50, {.tags = {"shoes"}});
-  tagged.doors[1].Open();
-  leader.join();
-  EXPECT_EQ(**tagged.cache.GetIfPresent(1), 50);
-  tagged.cache.InvalidateTag("shoes");
-  EXPECT_EQ(tagged.cache.size(), 0);
+// Loads return NotModified() if the cache has a value, and add the tags `added`.
+class TagsOfOldValueTest : public ShapeTest {
+ protected:
+  void MakeExpired(const Tags& added) {
+    subject = std::make_unique<Subject>(GetParam(), LoadingCacheOptions{.ttl = absl::Seconds(10)});
+    subject->entry.tags = added;
+    subject->load = [](const Load& load) -> absl::StatusOr<int> {
+      if (load.previous().has_value()) return LoadTerms::NotModified();
+      return 100 + load.number;
+    };
+    subject->Put(1, 50, {.tags = {"old"}});
+    subject->Advance(absl::Seconds(10));
+  }
+  Pending Lead() {
+    subject->Hold(1);
+    Pending leader = subject->AskLater();
+    subject->AwaitLoad(1);
+    return leader;
+  }
+
+  std::unique_ptr<Subject> subject;
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, TagsOfOldValueTest, ::testing::ValuesIn(Shapes()), NameOf);
+
+TEST_P(TagsOfOldValueTest, NotModified_OfATaggedValue_ItKeepsItsTagsAndGetsNewOnes) {
+  for (const char* const tag : {"old", "new"}) {
+    MakeExpired({"new"});
+    for (int renewal = 0; renewal < 3; ++renewal) {
+      EXPECT_EQ(subject->Ask(), 50);
+      if (renewal < 2) subject->Advance(absl::Seconds(10));
+    }
+    subject->InvalidateTag(tag);
+    EXPECT_EQ(subject->size(), 0);
+    EXPECT_EQ(subject->Ask(), 104);
+  }
+}
+
+TEST_P(TagsOfOldValueTest, InvalidateTag_OfTheOldTagDuringTheLoad_TheOldValueIsNotStoredAgain) {
+  MakeExpired({});
+  Pending leader = Lead();
+  subject->InvalidateTag("old");
+  EXPECT_EQ(subject->Ask(), 102);
+  subject->Release(1);
+  EXPECT_EQ(leader.get(), 50);
+  EXPECT_EQ(subject->Present(), 102);
+}
+
+TEST_P(TagsOfOldValueTest, InvalidateTag_OfATagThatTheLoadAdds_TheOldValueIsNotServedToLaterCalls) {
+  MakeExpired({"new"});
+  Pending leader = Lead();
+  subject->InvalidateTag("new");
+  Pending later = subject->AskLater();
+  subject->AwaitParked(2);
+  subject->Release(1);
+  EXPECT_EQ(leader.get(), 50);
+  EXPECT_EQ(later.get(), 102);
+}
+
+TEST(TagBatchTest, InvalidateTag_DuringGetAll_TakesTheKeysThatHaveItOnly) {
+  MetricsRegistry registry;
+  Door door;
+  std::atomic<int> loads{0};
+  IntCache cache(
+      {.metrics = &registry}, {.load_all = [&](const std::vector<int>& keys, IntBatch& batch) -> absl::Status {
+        const int mine = ++loads;
+        if (mine == 1) door.Pass();
+        for (const int key : keys) {
+          batch.Add(key, 10 * key + mine,
+                    {.tags = key < 3 ? std::vector<std::string>{"shoes", "shoes"} : std::vector<std::string>{}});
+        }
+        return absl::OkStatus();
+      }});
+  std::jthread all([&] {
+    const std::vector<IntAnswer> answers = cache.GetAll({1, 2, 3});
+    EXPECT_EQ(**answers[0], 11);
+    EXPECT_EQ(**answers[1], 21);
+    EXPECT_EQ(**answers[2], 31);
+  });
+  door.AwaitArrivals(1);
+  cache.InvalidateTag("shoes");
+  std::jthread late_tagged([&] { EXPECT_EQ(**cache.Get(1), 12); });
+  std::jthread late_other([&] { EXPECT_EQ(**cache.Get(3), 31); });
+  AwaitWaiters(registry, 2);
+  door.Open();
+  all.join();
+  late_tagged.join();
+  late_other.join();
+  EXPECT_EQ(loads, 2);
+  EXPECT_EQ(**cache.GetIfPresent(1), 12);
+  EXPECT_FALSE(cache.GetIfPresent(2).has_value());
+  EXPECT_EQ(**cache.GetIfPresent(3), 31);
+}
+
+TEST(TagBatchTest, Tags_OfABatchLoadersLastWord_Count) {
+  IntCache cache({.negative_ttl = absl::Hours(1), .metrics = nullptr},
+                 {.load_all = [&](const std::vector<int>&, IntBatch& batch) -> absl::Status {
+                   EXPECT_TRUE(batch.Add(1, 10, {.tags = {"first"}}));
+                   EXPECT_TRUE(batch.Add(1, 11, {.tags = {"last"}}));
+                   EXPECT_FALSE(batch.Add(2, 20, {.tags = {"last"}}));
+                   EXPECT_TRUE(batch.Add(3, 30, {.tags = {"first"}}));
+                   EXPECT_TRUE(batch.Fail(3, absl::NotFoundError("none"), {.tags = {"last"}}));
+                   return absl::OkStatus();
+                 }});
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 3})), (Texts{"11", "NOT_FOUND"}));
+  cache.InvalidateTag("first");
+  EXPECT_TRUE(cache.GetIfPresent(1).has_value());
+  EXPECT_EQ(cache.size(), 2);
+  cache.InvalidateTag("last");
+  EXPECT_EQ(cache.size(), 0);
+}
+
+// More than one step's worth in each shard; what the listener stores is newer than the call.
+TEST(TagStepsTest, ListenerStoresUnderTheTagAgain_EachOldOneLeavesOnceAndTheCallEnds) {
+  constexpr int kEntries = 10'000;
+  const EntryOptions tagged = {.tags = {"shoes"}};
+  IntCache* self = nullptr;
+  int told = 0;
+  IntCache cache({.max_weight = 20'000, .metrics = nullptr},
+                 {.on_removal = [&](const int& key, const CacheHandle<int>& value, RemovalCause cause) {
+                   ++told;
+                   if (cause == RemovalCause::kInvalidated) self->Put(key, *value + 1, tagged);
+                 }});
+  self = &cache;
+  for (int key = 0; key < kEntries; ++key) cache.Put(key, 0, tagged);
+  cache.InvalidateTag("shoes");
+  EXPECT_EQ(told, kEntries);
+  EXPECT_EQ(cache.size(), kEntries);
+  for (int key = 0; key < kEntries; ++key) ASSERT_EQ(**cache.GetIfPresent(key), 1) << key;
+}
+
+// While one call is between its steps, others replace, evict and invalidate what it is about to take; and whichever
+// returns, nothing is left of what was there when it began.
+TEST(TagStepsTest, Stress_ManyInvalidateTheTagAtOnce_NothingOldStays) {
+  constexpr int kEntries = 10'000;
+  IntCache cache({.max_weight = 9'000, .metrics = nullptr});
+  std::atomic<int> version{0};
+  const int64_t rounds = Scaled(10, 200);
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int key = 0; key < kEntries; ++key) cache.Put(key, version, {.tags = {"all", "round"}});
+    const int old = version++;
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([&] {
+        cache.InvalidateTag("all");
+        for (int key = 0; key < kEntries; ++key) {
+          const auto present = cache.GetIfPresent(key);
+          ASSERT_TRUE(!present.has_value() || **present != old) << key;
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      for (int key = 0; key < kEntries; key += 3) cache.Put(key, version, {.tags = {"all"}});
+    });
+    threads.emplace_back([&] {
+      for (int key = 0; key < kEntries; key += 7) cache.Invalidate(key);
+    });
+  }
 }
 
 }  // namespace
