@@ -242,7 +242,7 @@ TEST_P(QueuedTest, QueuedLoad_AllWaitersHaveLeft_IsNotRun) {
     stops ? stop.request_stop() : (subject.Advance(kOneSecond), true);
     EXPECT_EQ(caller.get(), stops ? "CANCELLED" : "DEADLINE_EXCEEDED");
     queue.RunAll();
-    EXPECT_EQ(subject.Loads(), 0) << "loaded for nobody";
+    EXPECT_EQ(subject.Loads(), 0) << "no caller waits for it";
     EXPECT_EQ(Metric(subject.registry, "stockade_cache_flights"), 0);
     const size_t before = queue.scheduled();
     Pending next = subject.AskLater();
@@ -416,7 +416,7 @@ TEST(HandedOnTest, GetAll_BatchOfACallerThatGivesUp_WhoWaitsForAKeyLoadsIt) {
     if (found.stop_token().stop_requested()) return absl::CancelledError("requested a stop");
     return AddTenfold(keys, found);
   });
-  // It may still take what the others have loaded by the time that it looks.
+  // It may return what other calls have loaded meanwhile for 2 and 3.
   std::jthread all([&] { EXPECT_EQ(batch.GetAll({1, 2, 3}, {.stop = stop.get_token()})[0], "CANCELLED"); });
   door.AwaitArrivals(1);
   std::jthread two([&] { EXPECT_EQ(Text(batch.cache.Get(2)), "20"); });
@@ -430,8 +430,8 @@ TEST(HandedOnTest, GetAll_BatchOfACallerThatGivesUp_WhoWaitsForAKeyLoadsIt) {
   EXPECT_FALSE(batch.cache.GetIfPresent(1).has_value());
 }
 
-// The refresh's task finds the load running on a caller's thread. That caller gives up, and so has the other: nobody
-// but the executor is left to run it.
+// When the refresh's task runs, a caller's thread runs the load. Then both callers give up, so only the executor can
+// run the load.
 TEST(HandedOnTest, Refresh_BegunByACallThatGaveUp_IsRunByItsExecutor) {
   MetricsRegistry registry;
   ManualClock clock;
@@ -466,7 +466,7 @@ TEST(HandedOnTest, Refresh_BegunByACallThatGaveUp_IsRunByItsExecutor) {
   EXPECT_TRUE(cache.GetIfPresent(1).has_value());
 }
 
-// The executor is full; a loader of another cache runs the load itself, with a deadline, and gives up.
+// The executor is full. A loader of another cache runs the load on its own thread, with a deadline, and gives up.
 TEST(HandedOnTest, HardTimeout_OfALoadThatWaitsAgainForItsExecutor_EndsTheWait) {
   MetricsRegistry registry;
   ManualClock clock;
@@ -493,7 +493,7 @@ TEST(HandedOnTest, HardTimeout_OfALoadThatWaitsAgainForItsExecutor_EndsTheWait) 
   busy.Open();
 }
 
-// GetAll() has a place with 2's load and no deadline, and cannot run it now.
+// GetAll() waits for the load of 2 without a deadline, but cannot run it while it loads 1.
 TEST(HandedOnTest, Load_HandedOnWhileAGetAllLoadsAnotherKey_IsRunByWhoIsFree) {
   MetricsRegistry registry;
   ManualClock clock;

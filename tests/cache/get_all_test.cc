@@ -5,8 +5,8 @@
 
 #include "cache/test_cache.h"
 
-// Many keys at once: the batch and its loader, its deadline, and the calls that a loader may make on the cache. What is
-// the same for one key is in answers_test.cc.
+// The batch of a GetAll(), its loader and its deadline, and calls of GetAll() within loaders. answers_test.cc has the
+// tests that are the same for one key.
 
 namespace stockade::testing {
 namespace {
@@ -223,7 +223,7 @@ TEST(GetAllTest, NotModified_OfAKey_KeepsItsPreviousValueAndTags) {
   EXPECT_FALSE(cache.GetIfPresent(1).has_value());
 }
 
-// The second begins in time, and nothing cuts it short; the third does not begin any more.
+// The second load begins in time and is not ended early. The third one does not begin.
 TEST(GetAllTest, GetAll_OneAfterAnother_TheTimeoutIsOfTheWhole) {
   ManualClock clock;
   const Instant deadline = clock.Now() + absl::Seconds(1);
@@ -238,7 +238,7 @@ TEST(GetAllTest, GetAll_OneAfterAnother_TheTimeoutIsOfTheWhole) {
   EXPECT_EQ(loaded, (std::vector<int>{1, 2}));
 }
 
-// A load's time runs from its own start.
+// The time-out of a load begins when the load does.
 TEST(GetAllTest, GetAll_OneAfterAnother_TheHardTimeoutIsOfEach) {
   ManualClock clock;
   IntCache cache({.load_hard_timeout = absl::Seconds(1), .clock = &clock, .metrics = nullptr},
@@ -313,7 +313,7 @@ TEST(GetAllTest, BatchLoader_CircleWithALoaderOfOneKey_OneIsRefused) {
   EXPECT_EQ(refused, 1);
 }
 
-// The only thread of the executor runs the loader that asks.
+// The only thread of the executor runs the loader that calls GetAll().
 TEST(GetAllTest, Loader_GetAllWithAFullExecutor_RunsTheBatchItself) {
   ThreadPool pool(1);
   IntCache* self = nullptr;

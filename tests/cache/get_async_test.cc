@@ -1,15 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <stdexcept>
-#include <vector>
+#include <memory>
 
 #include "cache/test_cache.h"
-#include "support/scale.h"
 
 namespace stockade::testing {
 namespace {
 
-// The callback may take what its caller holds, and its argument is the callback's own.
+// The callback may lock a mutex that the caller of GetAsync() holds.
 TEST(GetAsyncTest, GetAsync_HitOnAPool_TheCallbackRunsThereAndNotWithinTheCall) {
   std::mutex held;
   std::atomic<int> done{0};
@@ -73,7 +71,7 @@ struct AsyncEnds : ::testing::Test {
     options.metrics = &registry;
     cache = std::make_unique<IntCache>(options, [this](const int&, LoadContext& load) -> absl::StatusOr<int> {
       const int run = ++loads;
-      EXPECT_FALSE(load.stop_token().stop_possible()) << "it is for others as well";
+      EXPECT_FALSE(load.stop_token().stop_possible()) << "later callers may join";
       door.Pass();
       return 10 * run;
     });
@@ -127,7 +125,7 @@ TEST_F(AsyncEndsTest, GetAsync_Strict_WaitsForTheWriterWithoutBlockingTheCaller)
   ASSERT_TRUE(cache
                   ->UpdateThrough(1,
                                   [&] {
-                                    // Were it to block, it would wait for this thread's own write.
+                                    // If it blocked, it would wait for this thread's own write.
                                     GetAsync();
                                     GetAsync();
                                     EXPECT_EQ(answers.count(), 0u);

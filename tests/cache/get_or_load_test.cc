@@ -10,12 +10,9 @@
 namespace stockade::testing {
 namespace {
 
-// A loader of a call's own.
-auto Returns(int value, std::atomic<int>* runs = nullptr) {
-  return [=](const int&, LoadContext&) -> absl::StatusOr<int> {
-    if (runs != nullptr) ++*runs;
-    return value;
-  };
+// A loader for one call.
+auto Returns(int value) {
+  return [=](const int&, LoadContext&) -> absl::StatusOr<int> { return value; };
 }
 
 TEST(GetOrLoadTest, GetOrLoad_LoaderIsEmpty_IsInvalidArgumentIfItTakesALoad) {
@@ -29,7 +26,7 @@ TEST(GetOrLoadTest, GetOrLoad_LoaderIsEmpty_IsInvalidArgumentIfItTakesALoad) {
   EXPECT_EQ(Text(cache.GetOrLoad(1, empty)), "5");
 }
 
-// It takes a load only in the background.
+// Only the refresh would need the loader.
 TEST(GetOrLoadTest, GetOrLoad_LoaderIsEmptyAndARefreshIsDue_ServesTheValue) {
   ManualClock clock;
   InlineExecutor here;
@@ -57,7 +54,7 @@ TEST(GetOrLoadTest, GetOrLoad_OnlyABatchLoader_TheCallsOwnRuns) {
   EXPECT_TRUE(batch.batches().empty());
 }
 
-// The call has returned by then, and what it was given is gone: the cache has its own copy.
+// The cache has copied the loader, which no longer exists when the refresh runs.
 TEST(GetOrLoadTest, GetOrLoad_DueForRefreshOrStale_RefreshesWithACopyOfTheCallsLoader) {
   for (const std::string trigger : {"ahead", "stale"}) {
     ManualClock clock;
