@@ -32,8 +32,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FreshnessTest, ::testing::ValuesIn(Shapes()), N
 class OwnLoadTest : public FreshnessTest {};
 INSTANTIATE_TEST_SUITE_P(Shapes, OwnLoadTest, ::testing::ValuesIn(Shapes({false})), NameOf);
 
-// The ways to invalidate the key 1 and the tag "shoes".
+// The ways to invalidate the key 1, which has the tag "shoes". A loader of the key may use the first ones.
 using Way = std::function<void(Subject&)>;
+constexpr size_t kWaysOfLoaders = 3;
 std::vector<Way> Ways() {
   return {[](Subject& subject) { subject.Invalidate(); }, [](Subject& subject) { subject.InvalidateTag("shoes"); },
           [](Subject& subject) { subject.InvalidateAll(); },
@@ -254,21 +255,21 @@ TEST_P(FreshnessTest, StaleIfError_MaximumAgePassesDuringTheFailingLoad_TheError
 
 // Before the load, or while it runs.
 TEST_P(FreshnessTest, StaleIfError_ValueWasInvalidated_TheErrorIsGiven) {
-  for (const Way& invalidate : Ways()) {
+  for (size_t way = 0; way < Ways().size(); ++way) {
     for (const bool during : {false, true}) {
+      if (during && way >= kWaysOfLoaders) continue;
       Subject subject(GetParam(), {.ttl = absl::Seconds(10), .stale_if_error = absl::Hours(1)});
       subject.load = [&](const Load&) {
-        if (during) subject.InvalidateTag("shoes");
+        if (during) Ways()[way](subject);
         return Down();
       };
       subject.Put(1, 50, {.tags = {"shoes"}});
       subject.Advance(absl::Seconds(10));
       if (!during) {
         EXPECT_EQ(subject.Ask(), 50);
-        invalidate(subject);
+        Ways()[way](subject);
       }
-      EXPECT_EQ(subject.Ask(), Down());
-      EXPECT_EQ(subject.Ask(), Down());
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(subject.Ask(), Down());
       EXPECT_EQ(subject.size(), 0);
     }
   }

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stop_token>
 #include <vector>
 
+#include "cache/manual_executor.h"
 #include "cache/test_cache.h"
 #include "support/scale.h"
 
@@ -94,6 +96,73 @@ TEST(GetAllFlightsTest, GetAll_WaitingForALoadOfAnother_LeavesOnItsDeadlineWithT
   clock.Advance(absl::Seconds(1));
   all.join();
   door.Open();
+}
+
+TEST(GetAllFlightsTest, GetAll_OnALoadExecutor_RunsThereAndTheCallerLeavesOnItsDeadline) {
+  ManualClock clock;
+  Door door;
+  ThreadPool pool(1);
+  const std::thread::id self = std::this_thread::get_id();
+  BatchCache batch({.clock = &clock, .load_executor = &pool}, [&](const std::vector<int>& keys, IntBatch& found) {
+    EXPECT_NE(std::this_thread::get_id(), self);
+    EXPECT_EQ(found.deadline(), Instant::InfiniteFuture()) << "later callers may join";
+    EXPECT_FALSE(found.stop_token().stop_possible());
+    door.Pass();
+    return AddTenfold(keys, found);
+  });
+  batch.cache.Put(3, 99);
+  std::jthread advance([&] {
+    door.AwaitArrivals(1);
+    clock.AwaitWaiters(1);
+    clock.Advance(absl::Seconds(1));
+  });
+  EXPECT_EQ(batch.GetAll({1, 3, 2}, {.timeout = absl::Seconds(1)}),
+            (Texts{"DEADLINE_EXCEEDED", "99", "DEADLINE_EXCEEDED"}));
+  door.Open();
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "20"}));
+  EXPECT_EQ(batch.batches(), (Batches{{1, 2}}));
+}
+
+TEST(GetAllFlightsTest, GetAll_BatchTakesTooLong_ItsKeysAreFreeAndWhatComesLateIsRefused) {
+  ManualClock clock;
+  Door slow;
+  std::atomic<int> runs{0};
+  BatchCache batch({.load_hard_timeout = absl::Seconds(1), .clock = &clock},
+                   [&](const std::vector<int>& keys, IntBatch& found) {
+                     if (++runs == 1) slow.Pass();
+                     for (const int key : keys) found.Add(key, 100 * runs + key);
+                     return absl::OkStatus();
+                   });
+  std::jthread all([&] { EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"})); });
+  slow.AwaitArrivals(1);
+  std::jthread waiter([&] { EXPECT_EQ(batch.GetAll({2}), Texts{"DEADLINE_EXCEEDED"}); });
+  AwaitWaiters(batch.registry, 1);
+  clock.Advance(absl::Seconds(1));
+  waiter.join();
+  EXPECT_EQ(batch.GetAll({2}), Texts{"202"});
+  slow.Open();
+  all.join();
+  EXPECT_FALSE(batch.cache.GetIfPresent(1).has_value());
+  EXPECT_EQ(Text(batch.cache.Get(2)), "202");
+}
+
+TEST(GetAllFlightsTest, QueuedBatch_AllWaitersHaveLeft_IsNotRun) {
+  ManualExecutor queue;
+  BatchCache batch({.load_executor = &queue});
+  std::stop_source stop;
+  std::jthread caller([&] { EXPECT_EQ(batch.GetAll({1, 2}, {.stop = stop.get_token()}), Texts(2, "CANCELLED")); });
+  SpinUntil([&] { return queue.scheduled() > 0; });
+  stop.request_stop();
+  caller.join();
+  queue.RunAll();
+  EXPECT_TRUE(batch.batches().empty()) << "no caller waits for it";
+  EXPECT_EQ(Metric(batch.registry, "stockade_cache_flights"), 0);
+  const size_t before = queue.scheduled();
+  std::jthread next([&] { EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "20"})); });
+  SpinUntil([&] { return queue.scheduled() > before; });
+  queue.RunAll();
+  next.join();
+  EXPECT_EQ(batch.batches(), (Batches{{1, 2}}));
 }
 
 class BatchInvalidationTest : public ::testing::TestWithParam<const char*> {};
