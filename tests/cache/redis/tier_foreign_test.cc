@@ -7,11 +7,13 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 #include "support/await.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
@@ -144,23 +146,41 @@ TEST_F(TierForeignTest, TagAndAllAndCodecHaveOtherValues_WhatTheyConcernIsVoid) 
   EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
 }
 
-// Without tags, hits are judged by the process.
+// The script judges the first hits, and the process judges hits without tags if most questions are hits.
 TEST_F(TierForeignTest, StateHasOtherValues_RecordsWithoutTagsAreVoid) {
-  for (const char* field : {"a:products", "c:products:product/1", "i", "q"}) {
-    for (const char* value : {"never", "", "7x"}) {
-      SCOPED_TRACE(std::string(field) + "=" + value);
-      TierNode a(server.url());
-      ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
-      ASSERT_EQ(a.Ask("k").kind, Answer::kHit);
-      server.Call({"HSET", kState, field, value});
-      EXPECT_NE(a.Ask("k").kind, Answer::kHit);
-      server.Call({"FLUSHALL"});
+  for (const bool reads : {false, true}) {
+    for (const char* field : {"a:products", "c:products:product/1", "i", "q"}) {
+      // A larger "q" voids no record, and a larger one of the others does.
+      for (const std::string value : {"never", "", "7x", std::string_view(field) == "q" ? "0" : "1000000"}) {
+        SCOPED_TRACE(base_internal::Concat(field, "=", value, reads ? " in a process that reads" : ""));
+        TierNode a(server.url());
+        ASSERT_TRUE(a.InvalidateKey("k").accepted);
+        ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+        reads ? a.AskUntilItReads("k") : void(a.Ask("k"));
+        server.Call({"HSET", kState, field, value});
+        EXPECT_NE(a.Ask("k").kind, Answer::kHit);
+        server.Call({"FLUSHALL"});
+      }
     }
   }
 }
 
+TEST_F(TierForeignTest, RecordIsLargerThanOneOfTheReader_IsReadByTheScript) {
+  RedisCacheTierOptions small = QuietTier();
+  small.max_value_bytes = 1000;
+  auto [writer, reader] = TwoNodes(server.url(), QuietTier(), small);
+  ASSERT_EQ(writer.Load("small", "v").kind, Filled::kStored);
+  ASSERT_EQ(writer.Load("large", std::string(5000, 'v')).kind, Filled::kStored);
+  reader.AskUntilItReads("small");
+  const TierAnswer hit = reader.Ask("large");
+  ASSERT_EQ(hit.kind, Answer::kHit);
+  EXPECT_EQ(hit.record->bytes, std::string(5000, 'v'));
+}
+
 TEST_F(TierForeignTest, RecordIsHuge_IsNotReadWhole) {
   TierNode a(server.url());
+  ASSERT_EQ(a.Load("other", "v").kind, Filled::kStored);
+  a.AskUntilItReads("other");
   server.Call({"SETRANGE", kRecord, std::to_string(100 << 20), "x"});
   const auto sent = [&] {
     const std::string text = server.Call({"INFO", "stats"}).text;
