@@ -283,10 +283,10 @@ struct Flight final : FlightNode {
 
   static constexpr uint64_t kNeverInvalidated = std::numeric_limits<uint64_t>::max();
 
-  // In a FlightList of an AfterUnlock. A flight is dropped once, and it is queued once at a time.
+  // In the FlightLists of an AfterUnlock. A flight is dropped once, and is once at a time in each queue.
   FlightPtr next_dropped;
-  FlightPtr next_queued;
-  LoadQueue queued_for = LoadQueue::kNone;
+  FlightPtr next_for_load;
+  FlightPtr next_for_refresh;
 
   const std::string& cache_name;
   const KeptKey key;

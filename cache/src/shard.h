@@ -139,8 +139,9 @@ struct AfterUnlock {
   AfterUnlock& operator=(const AfterUnlock&) = delete;
 
   bool idle() const {
-    return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() && !needs_sweep &&
-           !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
+    return removed.empty() && boxes.empty() && dropped.empty() && for_load.empty() && for_refresh.empty() &&
+           answered.empty() && !needs_sweep && !may_exceed && !retired && released.empty() && unreported == 0 &&
+           !crowded;
   }
 
   void Run() STOCKADE_EXCLUDES(kShardMutex) {
@@ -153,7 +154,8 @@ struct AfterUnlock {
   size_t unreported = 0;                                  // Removals for which there was no memory.
   BoxList boxes;                                          // To be freed.
   FlightList<&Flight::next_dropped> dropped;              // Their last owner may have to run a destructor.
-  FlightList<&Flight::next_queued> queued;                // To be passed to the executor of `queued_for`.
+  FlightList<&Flight::next_for_load> for_load;            // To be passed to load_executor.
+  FlightList<&Flight::next_for_refresh> for_refresh;      // To be passed to refresh_executor.
   Waiter::List answered;                                  // Their flights are answered.
   std::vector<std::pair<FlightPtr, TierLease>> released;  // To be given back to the tier.
   bool needs_sweep = false;                               // A stored entry expires.

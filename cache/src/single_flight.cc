@@ -651,13 +651,13 @@ void SingleFlight::HandOn(const FlightPtr& flight, Instant now, AfterUnlock& aft
   ChooseRunner(*flight, true);
 }
 
-// Queues a ready flight on an executor.
+// Queues a ready flight on an executor: that for loads if a call waits for it, although its refresh may be queued.
 void SingleFlight::QueueUp(const FlightPtr& flight, Instant now, AfterUnlock& after) noexcept {
-  if (flight->queued()) return;
-  const bool load = options_.load_executor != nullptr && !flight->in_background;
+  const bool has_call = !flight->in_background || !flight->waiters.empty();
+  const bool load = options_.load_executor != nullptr && has_call;
   const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
-  flight->queued_for = queue;
-  after.queued.Add(flight);
+  if (flight->In(queue)) return;
+  load ? after.for_load.Add(flight) : after.for_refresh.Add(flight);
   EnterQueue(*flight, queue, now);
 }
 
@@ -678,12 +678,13 @@ void SingleFlight::Wake(AfterUnlock& after) {
 // Does all the work in `after`. This thread may not run a flight.
 void SingleFlight::Settle(AfterUnlock& after) noexcept {
   Wake(after);
-  while (!after.queued.empty()) {
+  const auto offer = [&](LoadQueue queue, FlightPtr flight) {
     Flights flights;
-    flights.push_back(after.queued.Pop());
-    const LoadQueue queue = flights.front()->queued_for;
+    flights.push_back(std::move(flight));
     Offer(queue, QueuedLoad(*this, queue, std::move(flights), false));
-  }
+  };
+  while (!after.for_load.empty()) offer(LoadQueue::kLoad, after.for_load.Pop());
+  while (!after.for_refresh.empty()) offer(LoadQueue::kRefresh, after.for_refresh.Pop());
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     AnswerAsync(std::static_pointer_cast<AsyncCall>(waiter));
   }

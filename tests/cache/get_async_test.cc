@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cache/manual_executor.h"
 #include "cache/test_cache.h"
 
 namespace stockade::testing {
@@ -171,6 +172,21 @@ TEST_F(AsyncEndsTest, Destructor_StrictCallWaitsForAWriter_Cancelled) {
   door.Open();
   destroyer.join();
   EXPECT_EQ(loads, 1);
+}
+
+// A call that waits does not depend on the threads for refreshes, which may be busy.
+TEST(GetAsyncTest, GetAsync_RefreshOfTheKeyIsQueued_LoadsOnTheLoadExecutor) {
+  ManualExecutor loads, refreshes;
+  InlineExecutor here;
+  AsyncAnswers answers;
+  IntCache cache({.load_executor = &loads, .refresh_executor = &refreshes, .metrics = nullptr}, ItsKey);
+  cache.Refresh(1);
+  cache.GetAsync(1, here, answers.Callback());
+  loads.RunAll();
+  EXPECT_EQ(answers.Await(1), Texts{"1"});
+  EXPECT_EQ(loads.scheduled(), 1u);
+  refreshes.RunAll();
+  EXPECT_EQ(refreshes.scheduled(), 1u);
 }
 
 }  // namespace
