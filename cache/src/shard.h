@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -131,10 +130,7 @@ class STOCKADE_SCOPED_CAPABILITY ShardLock {
 // memory, except for the calls of the listener and the leases: see ReportLeaving() and GiveBackLease().
 struct AfterUnlock {
   explicit AfterUnlock(EntryStore& s) : store(s) {}
-  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex) {
-    assert(idle() || std::uncaught_exceptions() > uncaught);
-    Run();
-  }
+  ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex);
   AfterUnlock(const AfterUnlock&) = delete;
   AfterUnlock& operator=(const AfterUnlock&) = delete;
 

@@ -4,6 +4,8 @@
 #include "stockade/cache/internal/single_flight.h"
 
 #include <algorithm>
+#include <cassert>
+#include <exception>
 #include <functional>
 #include <span>
 #include <utility>
@@ -673,6 +675,11 @@ void SingleFlight::Wake(AfterUnlock& after) {
     waiter->Wake(true);
     return !waiter->is_callback;
   });
+}
+
+AfterUnlock::~AfterUnlock() {
+  assert(idle() || std::uncaught_exceptions() > uncaught);
+  Run();
 }
 
 // Does all the work in `after`. This thread may not run a flight.
