@@ -77,13 +77,14 @@ RedisTierCache::RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number,
       state_(new State{.queue = InvalidationQueue(&tier_->tokens()),
                        .codecs = std::string(codec),
                        .metrics = {tier_->options().metrics, TierCacheMetricDefs(), {{"cache", name_}}}}) {
-  state_->metrics.AddGauge(kTierLeases, [this] {
-    const MutexLock lock(tier_->mutex());
-    return static_cast<double>(state_->leases.size());
+  // Not by `this`: a forked child leaks the state, and with it the gauges.
+  state_->metrics.AddGauge(kTierLeases, [state = state_.get(), tier = tier_.get()] {
+    const MutexLock lock(tier->mutex());
+    return static_cast<double>(state->leases.size());
   });
-  state_->metrics.AddGauge(kTierInvalidationsPending, [this] {
-    const MutexLock lock(tier_->mutex());
-    return static_cast<double>(state_->queue.size());
+  state_->metrics.AddGauge(kTierInvalidationsPending, [state = state_.get(), tier = tier_.get()] {
+    const MutexLock lock(tier->mutex());
+    return static_cast<double>(state->queue.size());
   });
 }
 
