@@ -17,6 +17,9 @@
 #include "stockade/locks/acquire_all.h"
 #include "support/await.h"
 
+// Only in builds with a sanitizer.
+extern "C" [[gnu::weak]] void __sanitizer_symbolize_pc(void* pc, const char* format, char* text, size_t size);
+
 namespace stockade {
 namespace {
 
@@ -64,6 +67,10 @@ class ServerAwayTest : public ::testing::TestWithParam<LockSetup> {
 class NoDescriptor {
  public:
   NoDescriptor() {
+    // A sanitizer needs descriptors when it first looks for the names that its suppressions have.
+    char name[64];
+    if (__sanitizer_symbolize_pc != nullptr)
+      __sanitizer_symbolize_pc(__builtin_return_address(0), "%f", name, sizeof name);
     getrlimit(RLIMIT_NOFILE, &before_);
     rlimit lower = before_;
     lower.rlim_cur = STDERR_FILENO + 1;
