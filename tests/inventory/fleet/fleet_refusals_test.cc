@@ -103,9 +103,10 @@ TEST_F(FleetRefusalsTest, RequestsAskAllTheTime_TheLeaseIsRenewed) {
   AwaitLease(*one, "one");
   const std::string epoch = Sku("epoch");
   for (int i = 0; i < 10; ++i) {
+    // Before the lease is due: one that nobody has asked for then waits for more of this clock's time.
+    EXPECT_EQ(Wanted(*one, "nobody"), Refusal::kSoldOut);
     Pass(kLease / 2);
     Await("the renewal", [&] {
-      EXPECT_EQ(Wanted(*one, "nobody"), Refusal::kSoldOut);
       return testing::Exported(registry_, "stockade_inventory_fleet_lease_age_seconds{inventory=\"one\"}") <
              absl::ToDoubleSeconds(kLease / 2);
     });
