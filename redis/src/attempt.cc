@@ -116,7 +116,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
       if (!again) result = Final(absl::DeadlineExceededError("redis: no time is left to send the script's source"));
       return again;
     }
-    const Verdict verdict = router_->OnErrorReply(result->text(), hop_);
+    const Verdict verdict = OnErrorReply(result->text());
     const std::optional<absl::Duration> again = Again(verdict);
     if (again) return again;
     // What the server refused has not run now, but may have before.
@@ -169,7 +169,7 @@ std::optional<absl::Duration> Attempt::JudgeTransaction(absl::StatusOr<RedisRepl
   constexpr std::string_view kBecause = "EXECABORT Transaction discarded because of: ";
   std::string_view error = failed->text();
   if (error.starts_with(kBecause)) error.remove_prefix(kBecause.size());
-  const std::optional<absl::Duration> again = Again(router_->OnErrorReply(error, hop_));
+  const std::optional<absl::Duration> again = Again(OnErrorReply(error));
   if (again) return again;
   std::string name = at == 0 ? "MULTI" : "EXEC";
   std::string refused = name;
@@ -191,7 +191,7 @@ std::optional<absl::Duration> Attempt::JudgeReplica(absl::StatusOr<RedisReply>& 
     needs_master = std::find(std::begin(kCannotAnswer), std::end(kCannotAnswer), code) != std::end(kCannotAnswer);
     result = StatusOfErrorTo(command_->name(), result->text());
   }
-  if (!needs_master) return std::nullopt;
+  if (!needs_master || !terms_.retry) return std::nullopt;
   left_replicas_ = true;
   hop_ = {};
   return Again(Verdict::kRetryNow);
@@ -199,6 +199,11 @@ std::optional<absl::Duration> Attempt::JudgeReplica(absl::StatusOr<RedisReply>& 
 
 absl::Status Attempt::Final(const absl::Status& error) const {
   return may_have_run_ && !RedisOutcomeUnknown(error) ? WithUnknownOutcome(error) : error;
+}
+
+Verdict Attempt::OnErrorReply(std::string_view error) {
+  const Verdict verdict = router_->OnErrorReply(error, hop_);  // Which learns from it in any case.
+  return terms_.retry ? verdict : Verdict::kFinal;
 }
 
 std::optional<absl::Duration> Attempt::Again(Verdict verdict) {

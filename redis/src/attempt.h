@@ -22,6 +22,7 @@ struct CallTerms {
   Instant deadline;
   std::optional<std::string> on_server = {};
   RedisReadFrom read_from = RedisReadFrom::kMaster;
+  bool retry = true;
 };
 
 // One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
@@ -53,7 +54,11 @@ class Attempt {
   // OK if the command and its terms are valid.
   absl::Status Check() const;
   // May be sent again after a lost reply.
-  bool repeatable() const { return command_->idempotent() || terms_.read_from == RedisReadFrom::kReplica; }
+  bool repeatable() const {
+    return terms_.retry && (command_->idempotent() || terms_.read_from == RedisReadFrom::kReplica);
+  }
+  // What to do after an error reply.
+  Verdict OnErrorReply(std::string_view error);
   std::optional<absl::Duration> Again(Verdict verdict);
   // The result of a hop to a replica. If that cannot answer, the master is asked.
   std::optional<absl::Duration> JudgeReplica(absl::StatusOr<RedisReply>& result);

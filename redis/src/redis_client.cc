@@ -86,8 +86,10 @@ struct RedisClient::Impl {
     return timeout > absl::ZeroDuration() ? redis_internal::Now() + timeout : Instant::InfinitePast();
   }
   redis_internal::CallTerms TermsOf(RedisCallOptions call) const {
-    return {
-        .deadline = DeadlineAfter(call.timeout), .on_server = std::move(call.on_server), .read_from = call.read_from};
+    return {.deadline = DeadlineAfter(call.timeout),
+            .on_server = std::move(call.on_server),
+            .read_from = call.read_from,
+            .retry = call.retry};
   }
 
   redis_internal::Attempt Begin(const RedisCommand& command, redis_internal::CallTerms terms) {

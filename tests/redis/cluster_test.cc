@@ -241,6 +241,10 @@ TEST_F(ClusterTest, Transaction_SlotMovesStepByStep_RunsAsAWholeWhereItsKeysAre)
   EXPECT_EQ(Answer(*client, transaction), "[2, PONG, 2]");
   cluster.MigrateKey("foo", from, to);
   // Half of it is there: neither node runs it.
+  const auto once = [&] {
+    return RedisErrorCode(client->Run(transaction, {.timeout = absl::Minutes(1), .retry = false}).status());
+  };
+  EXPECT_EQ(once(), "ASK");
   auto waits = client->RunFuture(transaction);
   EXPECT_FALSE(client->Run(transaction, {.timeout = absl::Milliseconds(200)}).ok());
   EXPECT_EQ(cluster.node(from).Call({"GET", "{foo}2"}), "2");
@@ -248,10 +252,14 @@ TEST_F(ClusterTest, Transaction_SlotMovesStepByStep_RunsAsAWholeWhereItsKeysAre)
   // ASK.
   EXPECT_EQ(Show(waits.get()), "[3, PONG, 3]");
   EXPECT_EQ(Answer(*client, transaction), "[4, PONG, 4]");
+  EXPECT_EQ(once(), "ASK");
   cluster.FinishMove(kFooSlot, from, to);
-  // MOVED.
-  EXPECT_EQ(Answer(*client, transaction), "[5, PONG, 5]");
+  EXPECT_EQ(once(), "MOVED");
+  EXPECT_EQ(once(), "") << "it has learnt where the slot is";
   EXPECT_EQ(cluster.node(to).Call({"GET", "foo"}), "5");
+  // MOVED.
+  EXPECT_EQ(Answer(*client, transaction), "[6, PONG, 6]");
+  EXPECT_EQ(cluster.node(to).Call({"GET", "foo"}), "6");
 }
 
 TEST_F(ClusterTest, ReadFromReplica_OfEachNode_IsServedByItsReplica_OrByTheMaster) {

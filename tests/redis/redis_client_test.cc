@@ -117,6 +117,18 @@ TEST_F(RedisClientTest, Script_ThatMayRunTwice_IsSentAgainWhateverItAnswers) {
   EXPECT_EQ(redis->Run(RedisCommand(script, {"n"}).Idempotent()).value().text(), "done");
 }
 
+TEST_F(RedisClientTest, Script_WithoutRetry_IsSentWithItsSourceButNotAgain) {
+  RedisServer server;
+  const auto redis = ConnectTo(server.url());
+  const RedisScript script("redis.call('INCR', KEYS[1]) return redis.error_reply('LOADING x')");
+  for (const std::string runs : {"1", "2"}) {
+    const absl::Status status =
+        redis->Run(RedisCommand(script, {"n"}).Idempotent(), {.timeout = absl::Minutes(1), .retry = false}).status();
+    EXPECT_EQ(RedisErrorCode(status), "LOADING") << status;
+    EXPECT_EQ(server.Call({"GET", "n"}), runs);
+  }
+}
+
 // A server that itself refuses says so in words of its own.
 TEST_F(RedisClientTest, Script_AtAReplicaWithoutItsMaster_IsSentUntilItRuns) {
   RedisServer master;

@@ -225,6 +225,10 @@ TEST_F(RedisTransactionTest, ReplyLost_IsUnknownAndRanOnce_OrIsSentAgainAsAWhole
     sent += 2;
     EXPECT_EQ((*again)[1]->integer(), sent);
   }
+  testing::Await("a connection that runs transactions", [&] { return redis->RunTransaction({}).ok(); });
+  proxy.DropReply();
+  EXPECT_TRUE(RedisOutcomeUnknown(redis->RunTransaction(sets, {.retry = false}).status()));
+  EXPECT_EQ(server.Call({"GET", "c"}), std::to_string(sent + 1));
 }
 
 // The empty transaction before the first one is no part of it.

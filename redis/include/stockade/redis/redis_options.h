@@ -131,6 +131,12 @@ struct RedisCallOptions {
 
   // InvalidArgument if kReplica is combined with on_server.
   RedisReadFrom read_from = RedisReadFrom::kMaster;
+
+  // If false, what was sent is not sent again: a redirection (MOVED, ASK), a refusal for now (TRYAGAIN, LOADING, ...)
+  // or a lost reply ends the call with its status, of which RedisErrorCode() is the server's word. For a caller that
+  // has something better to do, such as to send the commands of a transaction on their own. It still waits for a
+  // connection, and a script that the server does not know is still sent with its source.
+  bool retry = true;
 };
 
 // Which server process a connection is to. RedisClient::ServerOf() returns it. A plain value.
