@@ -19,8 +19,8 @@
 // removes the value and the lease here, and repeats need no step. Versions of the database count up; a value is its
 // version plus 1.
 //
-// A request runs when it is sent, and its reply comes later. A request that arrives late is the same as one that is
-// sent late. A late reply to a queued invalidation only prolongs the time in which asks find the tier away, and they
+// A question waits until a batch takes it along, and runs when that is sent; its reply comes later. A request that
+// arrives late is the same as one that is sent late. A late reply to a queued invalidation only prolongs the time in which asks find the tier away, and they
 // may find it away at any time.
 //
 // PUT: the own call is a Put, which is an invalidation that is granted the lease in the same step, and then a fill. No
@@ -39,7 +39,7 @@
 // AWAY_OUTLIVES (a value that was loaded without a lease is kept longer), STALE_ON_ERROR (a value without trust
 // replaces a load that failed), MESSAGE_ADVANCES (after a message, all entries before it count as applied),
 // RESET_KEEPS_MESSAGES (after a gap, entries count as applied because of older messages), SUM_UNCHECKED (a heartbeat
-// counts all as applied if a message came), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
+// counts all as applied if a message came), JOINS_SENT (a question is answered from a batch that was sent before), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
 // invalidated between the grant and the fill's answer; with PUT).
 
 #ifndef M
@@ -57,7 +57,7 @@
 #define LIMIT 1  // Of the entries that a heartbeat brings.
 #define NEVER 15
 
-mtype = { idle, asked, loading, stored, refused };
+mtype = { idle, waiting, asked, loading, stored, refused };
 mtype = { ready, queued, cleared, filled };
 
 byte db;
@@ -83,6 +83,9 @@ bool leased;
 bool again;  // The flight has to ask again,
 byte least;  // or has to if the answer's position is smaller.
 byte flight_value, flight_position, flight_age;
+#ifdef JOINS_SENT
+byte batch_value, batch_position;  // What another flight has read.
+#endif
 
 byte beat_q, beat_age;  // Of the heartbeat whose answer is on its way. 0: there is none.
 bool gap;
@@ -120,6 +123,8 @@ byte others, owns;
 #else
 #define JOINABLE (TRUSTED || flight_age < M)
 #endif
+
+#define ASKS (flight == waiting || flight == asked)
 
 #ifdef LATE_ANSWER
 #define OUTDATED again
@@ -168,7 +173,7 @@ inline LoadAway() {
 #define FREE true
 #endif
 
-// The answer is on its way, or the tier is away.
+// The question waits for a batch, or the tier is away.
 inline Ask() {
   if
 #ifdef ASKS_WHILE_QUEUED
@@ -176,14 +181,13 @@ inline Ask() {
 #else
   :: pending == 0 && FREE ->
 #endif
-     flight = asked;
+     flight = waiting;
      leased = false;
      again = false;
      least = 0;
-     flight_value = value;
-     flight_position = q;
-     flight_age = 0;
-     lease = (value == 0)
+     flight_value = 0;
+     flight_position = 0;
+     flight_age = 0
   :: true -> LoadAway()
   fi
 }
@@ -231,6 +235,23 @@ inline PublishAway() {
 proctype Flight() {
 end:
   do
+  // The question runs. Without a value it is granted the lease.
+  :: atomic {
+       flight == waiting && FREE ->
+       flight = asked;
+       flight_value = value;
+       flight_position = q;
+       lease = (value == 0)
+     }
+#ifdef JOINS_SENT
+  :: atomic { batch_position < q && value != 0 -> batch_value = value; batch_position = q }
+  :: atomic {
+       flight == waiting && batch_value != 0 ->
+       flight = asked;
+       flight_value = batch_value;
+       flight_position = batch_position
+     }
+#endif
   // The answer comes.
   :: atomic {
        flight == asked ->
@@ -240,7 +261,7 @@ end:
        :: !OUTDATED && flight_value == 0 -> flight = loading; leased = true; least = 0; flight_age = 0
        fi
      }
-  :: atomic { flight == asked -> lease = false; LoadAway() }
+  :: atomic { ASKS -> lease = false; LoadAway() }
   // The load ends.
   :: atomic { flight == loading && flight_value == 0 -> flight_value = db + 1 }
   :: atomic {
@@ -263,7 +284,7 @@ end:
   // Its answer comes, or not.
   :: atomic { flight == stored -> Publish(flight_position, M) }
   :: atomic { flight == refused -> Detach() }
-  :: atomic { flight_value != 0 && flight != asked -> PublishAway() }
+  :: atomic { flight_value != 0 && !ASKS -> PublishAway() }
   od
 }
 
@@ -274,7 +295,7 @@ inline OnReset() {
   DropFirst();
   if
   :: flight == idle
-  :: flight == asked ->
+  :: ASKS ->
 #ifndef RESET_KEEPS_ASKS
      again = true
 #endif
@@ -301,7 +322,7 @@ inline OnInvalidated(position) {
   fi;
   if
   :: flight == idle
-  :: flight == asked -> least = position
+  :: ASKS -> least = position
   :: else ->
 #ifndef KEEPS_LOADS
      if
@@ -414,7 +435,7 @@ inline Clear() {
   DropFirst();
   if
   :: flight == idle
-  :: flight == asked ->
+  :: ASKS ->
 #ifndef KEEPS_ASKS
      again = true
 #endif
