@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -146,6 +147,30 @@ void AddSecondLevelRow(Suite& suite, size_t threads) {
        }});
 }
 
+void AddGetAllRow(Suite& suite) {
+  constexpr uint64_t kKeys = 100;
+  suite.Add({.name = "GetAll of 100 hits in Redis, per key",
+             .unit = "us",
+             .peer = "100 times Get, one thread",
+             .target = "<= 0.3"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              const auto world = std::make_shared<SecondLevel>(1);
+              const auto measure = [span = 4 * scale.span](auto body) {
+                return [=](Worker& worker) {
+                  return worker.RunFor(span, 1, [&](size_t, int64_t) { body(); }).NsPerOp() / 1000 / kKeys;
+                };
+              };
+              std::vector<uint64_t> keys(kKeys);
+              std::iota(keys.begin(), keys.end(), 1);
+              return {measure([world, keys] {
+                        for (const auto& found : world->cache->GetAll(keys)) KeepAlive(*Require(found, "GetAll"));
+                      }),
+                      measure([world] {
+                        for (uint64_t n = 0; n < kKeys; ++n) world->Get(0);
+                      })};
+            }});
+}
+
 void AddColdRows(Suite& suite) {
   const std::string of = base_internal::Concat(kFleetProcesses, " processes x ", kFleetThreads, " threads");
   const Comparison loads = {.name = "loads of a cold key, " + of,
@@ -228,6 +253,7 @@ void AddFleetRows(Suite& suite) {
   AddHitRow(suite);
   AddSecondLevelRow(suite, 1);
   AddSecondLevelRow(suite, 16);
+  AddGetAllRow(suite);
   AddColdRows(suite);
   AddManyKeysRows(suite);
   AddInvalidationRow(suite);

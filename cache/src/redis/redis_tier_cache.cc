@@ -1,9 +1,7 @@
 #include "redis_tier_cache.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "redis_tier_scripts.h"
@@ -26,34 +24,21 @@ constexpr absl::Duration kMaxPollIfWoken = absl::Seconds(1);
 constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
 constexpr absl::Duration kCloseTimeout = absl::Milliseconds(100);
 
-std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign& reign,
-                                               std::span<const RedisCommand> commands, Instant deadline) {
-  std::vector<absl::StatusOr<RedisReply>> replies;
-  if (commands.size() == 1) {  // Run() is cheaper than RunMany().
-    replies.push_back(tier.calls().Run(commands[0], reign.Call(deadline - tier.clock()->Now())));
-    return replies;
-  }
-  // Other threads use the connection as well, and it refuses commands beyond max_pending_commands.
-  const size_t most = std::max<size_t>(tier.options().redis.max_pending_commands / 4, 1);
-  replies.reserve(commands.size());
-  while (replies.size() < commands.size()) {
-    const auto part = commands.subspan(replies.size(), std::min(most, commands.size() - replies.size()));
-    auto some = tier.calls().RunMany(part, reign.Call(deadline - tier.clock()->Now()));
-    std::move(some.begin(), some.end(), std::back_inserter(replies));
-  }
-  return replies;
-}
-
-// Reads the reply to RedisTierCache::read_state_. False: the state is of another reign, or the codec is not registered.
-bool ReadBounds(const absl::StatusOr<RedisReply>& state, TierBounds& bounds) {
-  if (!state.ok() || state->elements().size() != 4) return false;
-  const std::span<const RedisReply> fields = state->elements();
+// Reads the reply to ReadState(). False: the state is of another reign, or the codec is not registered.
+bool ReadBounds(const RedisReply& state, TierBounds& bounds) {
+  const std::span<const RedisReply> fields = state.elements();
+  if (fields.size() != 4) return false;
   uint64_t all = 0;
   if (fields[0].text() != bounds.incarnation || !ReadPosition(fields[1].text(), bounds.newest)) return false;
   if (!fields[2].is_nil() && !ReadPosition(fields[2].text(), all)) return false;
   if (!ReadPosition(fields[3].text(), bounds.oldest)) return false;
   bounds.oldest = std::max(bounds.oldest, all);
   return true;
+}
+
+// Reads the incarnation, and the positions that records are compared with.
+RedisCommand ReadState(std::string_view state_key, std::string_view cache, std::string_view codec) {
+  return WithArgs(RedisCommand("HMGET").Key(state_key), "i", "q", Concat("a:", cache), Concat("c:", cache, ":", codec));
 }
 
 // At least 1 ms if it is positive.
@@ -72,8 +57,8 @@ RedisTierCache::RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number,
       codec_(codec),
       keys_(tier_->keys(), name, codec),
       listener_(listener),
-      read_state_(WithArgs(RedisCommand("HMGET").Key(tier_->keys().state), "i", "q", Concat("a:", name),
-                           Concat("c:", name, ":", codec))),
+      // A longer record is not a hit.
+      reader_(*tier_, ReadState(tier_->keys().state, name, codec), kTierHeadBytes + tier_->options().max_value_bytes),
       state_(new State{.queue = InvalidationQueue(&tier_->tokens()),
                        .codecs = std::string(codec),
                        .metrics = {tier_->options().metrics, TierCacheMetricDefs(), {{"cache", name_}}}}) {
@@ -160,14 +145,14 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   for (size_t n = 0; n < questions.size(); ++n) {
     if (questions[n].key.size() <= kMaxTierKeyBytes) asking.open.push_back(n);
   }
-  for (int attempt = ExpectsHit(questions) ? 0 : 1; attempt < 4 && !asking.open.empty(); ++attempt) {
+  for (int attempt = ExpectsHits() ? 0 : 1; attempt < 4 && !asking.open.empty(); ++attempt) {
     const TierReignPtr reign = AwaitReign(asking);
     if (reign == nullptr || asking.open.empty()) break;
     if (asking.heartbeat > 0) tier_->AwaitServer(*reign, asking.deadline);
     if (attempt > 0) {
       AskOnce(*reign, asking);
-    } else if (TryHit(*reign, asking)) {
-      break;
+    } else {
+      ReadHits(*reign, asking);
     }
   }
   for (size_t n = 0; n < questions.size(); ++n) {
@@ -180,11 +165,7 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   return std::move(asking.answers);
 }
 
-// Only the script compares tags and versions.
-bool RedisTierCache::ExpectsHit(std::span<const TierAsk> questions) const {
-  return questions.size() == 1 && questions[0].known_version == 0 && !has_tags_.load(std::memory_order_relaxed) &&
-         hit_share_.mostly_hits();
-}
+bool RedisTierCache::ExpectsHits() const { return !has_tags_.load(std::memory_order_relaxed) && hit_share_.most(); }
 
 TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
   const MutexLock lock(tier_->mutex());
@@ -203,30 +184,35 @@ TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
   }
 }
 
-// A transaction of three plain commands costs less than the script, but a miss then costs a second round trip.
-bool RedisTierCache::TryHit(const TierReign& reign, Asking& asking) {
-  const std::string record_key = keys_.Record(asking.questions[0].key);
-  const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;  // A longer record is not a hit.
-  const RedisCommand commands[] = {read_state_, RedisCommand("PTTL").Key(record_key),
-                                   RedisCommand("GETRANGE").Key(record_key).Arg(0).Arg(most)};
+void RedisTierCache::ReadHits(const TierReign& reign, Asking& asking) {
+  std::vector<size_t> plain;
+  std::vector<std::string> keys;
+  for (const size_t n : asking.open) {
+    if (asking.questions[n].known_version != 0) continue;
+    plain.push_back(n);
+    keys.push_back(keys_.Record(asking.questions[n].key));
+  }
+  if (plain.empty()) return;
   const Instant sent = tier_->clock()->Now();
-  const auto replies = tier_->calls().RunTransaction(commands, reign.Call(asking.deadline - sent));
+  const std::vector<TierRead> reads = reader_.Read(reign, keys, asking.deadline);
   const Instant now = tier_->clock()->Now();
   state_->metrics.ObserveSpan(kTierAskSeconds, sent, now);
-  tier_->RecordReply(replies.status());
-  if (!replies.ok() || now >= trusted_until()) return false;
-  const auto& [state, life, record] = std::tie((*replies)[0], (*replies)[1], (*replies)[2]);
+  if (now >= trusted_until()) return;
+  for (size_t n = 0; n < plain.size(); ++n) ReadHit(reign, reads[n], asking.answers[plain[n]]);
+  std::erase_if(asking.open, [&](size_t n) { return asking.answers[n].kind == TierAnswer::Kind::kHit; });
+}
+
+void RedisTierCache::ReadHit(const TierReign& reign, const TierRead& read, TierAnswer& answer) {
   TierBounds bounds = {.incarnation = reign.incarnation};
-  if (!ReadBounds(state, bounds) || !life.ok() || !record.ok() || record->text().size() > most) return false;
+  if (!read.ok() || !ReadBounds(read.state(), bounds)) return;
+  const std::string_view record = read.record().text();
+  if (record.size() > kTierHeadBytes + tier_->options().max_value_bytes) return;
   absl::Duration left;
-  const TierValidity validity = CheckTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
+  const TierValidity validity = CheckTierRecord(record, bounds, absl::Milliseconds(read.life().integer()), left);
   if (validity == TierValidity::kTagged) has_tags_.store(true, std::memory_order_relaxed);
-  if (validity != TierValidity::kValid) return false;
-  TierAnswer& answer = asking.answers[0];
-  answer.record = DecodeTierRecord(record->text(), left, reign.Expose(bounds.newest));
-  if (!answer.record.has_value()) return false;
-  answer.kind = TierAnswer::Kind::kHit;
-  return true;
+  if (validity != TierValidity::kValid) return;
+  answer.record = DecodeTierRecord(record, left, reign.Expose(bounds.newest));
+  if (answer.record.has_value()) answer.kind = TierAnswer::Kind::kHit;
 }
 
 void RedisTierCache::AskOnce(const TierReign& reign, Asking& asking) {
@@ -253,7 +239,8 @@ void RedisTierCache::AskOnce(const TierReign& reign, Asking& asking) {
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();
-  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, asking.deadline);
+  const std::vector<absl::StatusOr<RedisReply>> replies =
+      RunAll(*tier_, commands, {.on_server = reign.run_id}, asking.deadline);
   state_->metrics.ObserveSpan(kTierAskSeconds, sent, tier_->clock()->Now());
 
   bool unregistered = false;
@@ -352,7 +339,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
   }
   if (!commands.empty()) {
     const std::vector<absl::StatusOr<RedisReply>> replies =
-        RunAll(*tier_, *reign, commands, begun + tier_->options().timeout);
+        RunAll(*tier_, commands, {.on_server = reign->run_id}, begun + tier_->options().timeout);
     state_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
     for (size_t n = 0; n < sent.size(); ++n) results[sent[n]] = ReadFilled(*reign, fills[sent[n]], replies[n]);
   }

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "invalidation_queue.h"
+#include "redis_record_reader.h"
 #include "redis_tier.h"
 
 namespace stockade::cache_internal {
@@ -21,22 +22,6 @@ struct DueLease {
   uint64_t cache = 0;  // The cache's number.
   std::string token = {};
   std::string key = {};  // Of the lease in Redis.
-};
-
-// The share of hits among the last questions: a moving mean over 64. Thread-safe; an update that comes at the same time
-// as another one may be lost.
-class HitShare {
- public:
-  bool mostly_hits() const { return share_.load(std::memory_order_relaxed) > kWhole / 2; }
-  void Add(bool hit) {
-    const int share = share_.load(std::memory_order_relaxed);
-    share_.store(share + ((hit ? kWhole : 0) - share) / 64, std::memory_order_relaxed);
-  }
-
- private:
-  static constexpr int kWhole = 1 << 16;
-
-  std::atomic<int> share_{0};
 };
 
 // One open cache of a tier. Its callers ask, fill and invalidate. The tier's thread renews its leases, and sends the
@@ -123,10 +108,12 @@ class RedisTierCache final : public TierCache {
   // Waits for a trusted reign, and for the invalidations of the questions' keys that their callers send. Removes
   // questions whose keys a queued invalidation concerns. Null: the tier cannot be asked before the deadline.
   TierReignPtr AwaitReign(Asking& asking);
-  // Whether TryHit() is likely to answer the questions. Otherwise it would cost a round trip for nothing.
-  bool ExpectsHit(std::span<const TierAsk> questions) const;
-  // Answers the only question if its record is a hit and has no tags. Otherwise, and if anything fails, returns false.
-  bool TryHit(const TierReign& reign, Asking& asking);
+  // Whether ReadHits() is likely to answer questions. Otherwise it would cost a round trip for nothing.
+  bool ExpectsHits() const;
+  // Answers the open questions without a known version whose records are hits and have no tags. The others stay open:
+  // only the script compares tags and versions.
+  void ReadHits(const TierReign& reign, Asking& asking);
+  void ReadHit(const TierReign& reign, const TierRead& read, TierAnswer& answer);
   // Asks the open questions once. Those that have to be asked again stay open.
   void AskOnce(const TierReign& reign, Asking& asking);
   void ReadAnswer(const TierReign& reign, std::string_view key, const std::string& token, Instant sent,
@@ -158,9 +145,9 @@ class RedisTierCache final : public TierCache {
   const std::string codec_;
   const TierEntryKeys keys_;
   TierListener& listener_;
-  const RedisCommand read_state_;      // Reads the incarnation, and the positions that records are compared with.
+  RecordReader reader_;
   std::atomic<bool> has_tags_{false};  // A record had one.
-  HitShare hit_share_;
+  MovingShare hit_share_;              // Of the answers to questions without a known version.
   std::unique_ptr<State> state_;
 };
 

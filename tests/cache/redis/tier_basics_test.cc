@@ -36,38 +36,6 @@ TEST_F(TierTest, Ask_MoreKeysThanMayBePending_AreAllAnswered) {
   for (size_t n = 0; n < keys.size(); ++n) ASSERT_EQ(answers[n].record->bytes, keys[n]);
 }
 
-// The number of calls of a command since CONFIG RESETSTAT.
-size_t CallsOf(RedisServer& server, const std::string& command) {
-  const std::string stats = server.Call({"INFO", "commandstats"}).text;
-  const std::string field = "cmdstat_" + command + ":calls=";
-  const size_t at = stats.find(field);
-  return at == std::string::npos ? 0 : std::stoul(stats.substr(at + field.size()));
-}
-
-// Of the question and of the fill. A script that the server does not have yet takes another one.
-TEST_F(TierTest, Ask_ColdKeys_TakeTwoRoundTripsEach) {
-  TierNode a(server.url(), QuietTier());
-  server.Call({"CONFIG", "RESETSTAT"});
-  for (int n = 0; n < 100; ++n) ASSERT_EQ(a.Load(std::to_string(n), "v").kind, Filled::kStored);
-  EXPECT_EQ(CallsOf(server, "exec"), 0);
-  EXPECT_GE(CallsOf(server, "evalsha"), 200);
-  EXPECT_LE(CallsOf(server, "evalsha"), 204);
-}
-
-TEST_F(TierTest, Ask_MostQuestionsWereHits_ReadsWithoutAScript) {
-  TierNode a(server.url(), QuietTier());
-  ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
-  a.AskUntilItReads("k");
-  server.Call({"CONFIG", "RESETSTAT"});
-  for (int n = 0; n < 10; ++n) EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
-  EXPECT_EQ(CallsOf(server, "exec"), 10);
-  EXPECT_EQ(CallsOf(server, "evalsha"), 0);
-  for (int n = 0; n < 64; ++n) EXPECT_EQ(a.Load(std::to_string(n), "v").kind, Filled::kStored);
-  server.Call({"CONFIG", "RESETSTAT"});
-  EXPECT_EQ(a.Load("cold", "v").kind, Filled::kStored);
-  EXPECT_EQ(CallsOf(server, "exec"), 0);
-}
-
 TEST_F(TierTest, Ask_KeyIsTooLong_IsAway) {
   TierNode a(server.url());
   const std::string long_key(1025, 'k');

@@ -1,0 +1,248 @@
+// How records are read: which questions are answered without a script, and by how many transactions.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/redis/tier_node.h"
+#include "redis/support/redis_cluster.h"
+#include "redis_record_reader.h"
+#include "support/run_threads.h"
+
+namespace stockade::testing {
+namespace {
+
+using cache_internal::RecordReader;
+
+class TierReadsTest : public RedisTierTest {};
+
+// The number of calls of a command since CONFIG RESETSTAT.
+size_t CallsOf(RedisServer& server, const std::string& command) {
+  const std::string stats = server.Call({"INFO", "commandstats"}).text;
+  const std::string field = "cmdstat_" + command + ":calls=";
+  const size_t at = stats.find(field);
+  return at == std::string::npos ? 0 : std::stoul(stats.substr(at + field.size()));
+}
+
+// Of the question and of the fill. A script that the server does not have yet takes another one.
+TEST_F(TierReadsTest, Ask_ColdKeys_TakeTwoRoundTripsEach) {
+  TierNode a(server.url(), QuietTier());
+  server.Call({"CONFIG", "RESETSTAT"});
+  for (int n = 0; n < 100; ++n) ASSERT_EQ(a.Load(std::to_string(n), "v").kind, Filled::kStored);
+  EXPECT_EQ(CallsOf(server, "exec"), 0);
+  EXPECT_GE(CallsOf(server, "evalsha"), 200);
+  EXPECT_LE(CallsOf(server, "evalsha"), 204);
+}
+
+TEST_F(TierReadsTest, Ask_MostQuestionsWereHits_ReadsWithoutAScript) {
+  TierNode a(server.url(), QuietTier());
+  ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+  a.AskUntilItReads("k");
+  server.Call({"CONFIG", "RESETSTAT"});
+  for (int n = 0; n < 10; ++n) EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+  EXPECT_EQ(CallsOf(server, "exec"), 10);
+  EXPECT_EQ(CallsOf(server, "evalsha"), 0);
+  for (int n = 0; n < 64; ++n) EXPECT_EQ(a.Load(std::to_string(n), "v").kind, Filled::kStored);
+  server.Call({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(a.Load("cold", "v").kind, Filled::kStored);
+  EXPECT_EQ(CallsOf(server, "exec"), 0);
+}
+
+// Keys "0" to count - 1 that the tier has, for a process that reads.
+struct Keys {
+  Keys(TierNode& node, size_t count, std::string_view bytes = "v") : names(count) {
+    for (size_t n = 0; n < count; ++n) {
+      names[n] = std::to_string(n);
+      EXPECT_EQ(node.Load(names[n], bytes).kind, Filled::kStored);
+    }
+    node.AskUntilItReads("0");
+  }
+  std::vector<TierAsk> Asks(size_t count) const {
+    std::vector<TierAsk> asks;
+    for (size_t n = 0; n < count; ++n) asks.push_back({.key = names[n]});
+    return asks;
+  }
+
+  std::vector<std::string> names;
+};
+
+void ExpectHits(const std::vector<TierAnswer>& answers, std::string_view bytes) {
+  for (size_t n = 0; n < answers.size(); ++n) {
+    ASSERT_EQ(answers[n].kind, Answer::kHit) << n;
+    ASSERT_TRUE(answers[n].record->bytes == bytes) << n;
+  }
+}
+
+TEST_F(TierReadsTest, ManyKeys_SixtyFourInATransaction) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 130);
+  for (const size_t count : {1, 2, 63, 64, 65, 128, 129, 130}) {
+    SCOPED_TRACE(count);
+    server.Call({"CONFIG", "RESETSTAT"});
+    const std::vector<TierAnswer> answers = a.cache->Ask(keys.Asks(count));
+    ASSERT_EQ(answers.size(), count);
+    ExpectHits(answers, "v");
+    EXPECT_EQ(CallsOf(server, "exec"), (count + 63) / 64);
+    EXPECT_EQ(CallsOf(server, "getrange"), count);
+    EXPECT_EQ(CallsOf(server, "evalsha"), 0);
+  }
+}
+
+TEST_F(TierReadsTest, ManyKeys_WhatIsNoHitIsAskedByScript) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 6);
+  const uint64_t version = a.Ask("1").record->version;
+  TierNode b(server.url(), QuietTier());
+  ASSERT_TRUE(b.InvalidateKey("3").accepted);
+  const TierAnswer busy = b.Ask("3");
+  const std::string record(std::string_view(kRecord).substr(0, sizeof kRecord - 2));
+  server.Call({"DEL", record + "2"});
+  server.Call({"DEL", record + "4"});
+  server.Call({"RPUSH", record + "4", "of another type"});
+  server.Call({"CONFIG", "RESETSTAT"});
+  std::vector<TierAsk> asks = keys.Asks(6);
+  asks[1].known_version = version;
+  const std::vector<TierAnswer> answers = a.cache->Ask(asks);
+  EXPECT_EQ(answers[0].kind, Answer::kHit);
+  EXPECT_EQ(answers[1].kind, Answer::kGranted) << "a refresh of the version that is there";
+  EXPECT_EQ(answers[2].kind, Answer::kGranted) << "absent";
+  EXPECT_EQ(answers[3].kind, Answer::kBusy);
+  EXPECT_EQ(answers[4].kind, Answer::kGranted) << "of another type";
+  EXPECT_EQ(answers[5].kind, Answer::kHit);
+  EXPECT_EQ(CallsOf(server, "exec"), 1);
+  EXPECT_EQ(CallsOf(server, "evalsha"), 4);
+}
+
+TEST_F(TierReadsTest, ManyKeys_OneHasTags_NoMoreIsReadWithoutAScript) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 3);
+  ASSERT_EQ(a.Load("tagged", {.bytes = "v", .tags = {"tag"}}).kind, Filled::kStored);
+  TierNode b(server.url(), QuietTier());
+  b.AskUntilItReads("0");
+  std::vector<TierAsk> asks = keys.Asks(3);
+  asks.push_back({.key = "tagged"});
+  for (const size_t scripts : {1, 4}) {
+    server.Call({"CONFIG", "RESETSTAT"});
+    ExpectHits(b.cache->Ask(asks), "v");
+    EXPECT_EQ(CallsOf(server, "evalsha"), scripts);
+  }
+}
+
+// The bytes of a record beside its value.
+size_t HeadBytes(RedisServer& server) {
+  return static_cast<size_t>(std::stoul(server.Call({"STRLEN", "sc1:{test}:v:products:product/1:0"}).text)) - 1;
+}
+
+// Of several keys. Longer ones are read again, each alone.
+TEST_F(TierReadsTest, LongRecords_AreReadAlone) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 2);
+  const size_t head = HeadBytes(server);
+  for (const int beyond : {-1, 0, 1, 100'000}) {
+    SCOPED_TRACE(beyond);
+    ASSERT_TRUE(a.InvalidateKey("1").accepted);
+    const std::string bytes(RecordReader::kPartBytes - head + static_cast<size_t>(beyond), 'x');
+    ASSERT_EQ(a.Load("1", bytes).kind, Filled::kStored);
+    server.Call({"CONFIG", "RESETSTAT"});
+    const std::vector<TierAnswer> answers = a.cache->Ask(keys.Asks(2));
+    ExpectHits({answers[0]}, "v");
+    ExpectHits({answers[1]}, bytes);
+    EXPECT_EQ(CallsOf(server, "exec"), beyond > 0 ? 2 : 1);
+    EXPECT_EQ(CallsOf(server, "evalsha"), 0);
+  }
+}
+
+TEST_F(TierReadsTest, MostRecordsAreLong_AreReadOnceEach) {
+  TierNode a(server.url(), QuietTier());
+  const std::string bytes(100'000, 'x');
+  const Keys keys(a, 64, bytes);
+  a.AskUntilItReads("0");
+  server.Call({"CONFIG", "RESETSTAT"});
+  ExpectHits(a.cache->Ask(keys.Asks(64)), bytes);
+  EXPECT_EQ(CallsOf(server, "exec"), 64);
+  EXPECT_EQ(CallsOf(server, "getrange"), 64);
+}
+
+// As many as fit into half of the largest reply.
+TEST_F(TierReadsTest, RepliesMustBeSmall_FewerKeysInATransaction) {
+  RedisCacheTierOptions options = QuietTier();
+  options.max_value_bytes = RecordReader::kPartBytes;
+  options.redis.max_reply_bytes = 100'000;
+  TierNode a(server.url(), options);
+  const Keys keys(a, 10);
+  const std::string bytes(RecordReader::kPartBytes - HeadBytes(server), 'x');
+  for (const std::string& name : keys.names) {
+    ASSERT_TRUE(a.InvalidateKey(name).accepted);
+    ASSERT_EQ(a.Load(name, bytes).kind, Filled::kStored);
+  }
+  a.AskUntilItReads("0");
+  server.Call({"CONFIG", "RESETSTAT"});
+  ExpectHits(a.cache->Ask(keys.Asks(10)), bytes);
+  EXPECT_EQ(CallsOf(server, "exec"), 4);
+  EXPECT_EQ(CallsOf(server, "evalsha"), 0);
+}
+
+TEST_F(TierReadsTest, SixtyFourRecordsOfAMegabyte_ComeOverOneConnection) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 64);
+  const std::string bytes(1 << 20, 'x');
+  for (const std::string& name : keys.names) {
+    ASSERT_TRUE(a.InvalidateKey(name).accepted);
+    ASSERT_EQ(a.Load(name, bytes).kind, Filled::kStored);
+  }
+  a.AskUntilItReads("0");
+  const auto connections = [&] { return std::stoi(server.Info("total_connections_received")); };
+  const int before = connections();
+  ExpectHits(a.cache->Ask(keys.Asks(64)), bytes);
+  EXPECT_EQ(connections(), before + 1) << "to ask for their number";
+}
+
+TEST_F(TierReadsTest, ManyThreads_ReadTogether) {
+  constexpr int kThreads = 64;
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, kThreads);
+  Await("threads that share transactions", [&] {
+    server.Call({"CONFIG", "RESETSTAT"});
+    constexpr int kTimes = 100;
+    RunThreads(kThreads, [&](int n) {
+      for (int i = 0; i < kTimes; ++i) {
+        const TierAnswer answer = a.Ask(keys.names[static_cast<size_t>(n)]);
+        ASSERT_EQ(answer.kind, Answer::kHit);
+        ASSERT_EQ(answer.record->bytes, "v");
+      }
+    });
+    EXPECT_EQ(CallsOf(server, "getrange"), kThreads * kTimes);
+    return CallsOf(server, "exec") <= kThreads * kTimes / 4;
+  });
+}
+
+// Redis answers a transaction only if all its keys are on one side.
+TEST_F(TierReadsTest, SlotIsMoving_AKeyThatIsAbsentKeepsNoOtherOneWaiting) {
+  RedisCluster cluster;
+  RedisCacheTierOptions options = QuietTier();
+  TierNode a(cluster.url(), options);
+  const Keys keys(a, 3);
+  options.timeout = absl::Milliseconds(500);
+  TierNode b(cluster.url(), options);
+  Await("a process that reads", [&] {
+    for (int n = 0; n < 64; ++n) b.Ask("0");
+    return b.Ask("0").kind == Answer::kHit;
+  });
+  const int slot = cluster.SlotOf("{test}");
+  const size_t owner = cluster.OwnerOf(slot);
+  cluster.BeginMove(slot, owner, (owner + 1) % RedisCluster::kMasters);
+  std::vector<TierAsk> asks = keys.Asks(3);
+  asks.insert(asks.begin() + 1, {.key = "absent"});
+  Await("answers in time", [&] {
+    const std::vector<TierAnswer> answers = b.cache->Ask(asks);
+    EXPECT_EQ(answers[1].kind, Answer::kAway);
+    return answers[0].kind == Answer::kHit && answers[2].kind == Answer::kHit && answers[3].kind == Answer::kHit;
+  });
+}
+
+}  // namespace
+}  // namespace stockade::testing
