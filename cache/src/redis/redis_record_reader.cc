@@ -58,13 +58,12 @@ std::vector<TierRead> RecordReader::Read(const TierReign& reign, std::span<const
   std::vector<size_t> left;
   std::vector<RedisCommand> commands;
   for (size_t n = 0; n < keys.size(); ++n) {
-    if (reads[n].alone() || (reads[n].has_run() && !IsLong(reads[n]))) continue;
+    if (reads[n].alone() || (reads[n].ok() && !IsLong(reads[n]))) continue;
     left.push_back(n);
     commands.push_back(Transaction(keys.subspan(n, 1)));
   }
-  std::vector<absl::StatusOr<RedisReply>> replies = RunAll(tier_, commands, OptionsFor(reign, 1), deadline);
+  std::vector<absl::StatusOr<RedisReply>> replies = Run(reign, commands, deadline);
   for (size_t n = 0; n < left.size(); ++n) {
-    tier_.RecordReply(replies[n].status());
     reads[left[n]] = TierRead(std::make_shared<const absl::StatusOr<RedisReply>>(std::move(replies[n])), 0, 1);
   }
   for (const TierRead& read : reads) {
@@ -80,8 +79,7 @@ void RecordReader::ReadTogether(const TierReign& reign, std::span<const std::str
     commands.push_back(Transaction(keys.subspan(begin, std::min(most_keys_, keys.size() - begin))));
   }
   size_t read = 0;
-  for (absl::StatusOr<RedisReply>& reply : RunAll(tier_, commands, OptionsFor(reign, keys.size()), deadline)) {
-    tier_.RecordReply(reply.status());
+  for (absl::StatusOr<RedisReply>& reply : Run(reign, commands, deadline)) {
     const auto shared = std::make_shared<const absl::StatusOr<RedisReply>>(std::move(reply));
     const size_t count = std::min(most_keys_, keys.size() - read);
     for (size_t place = 0; place < count; ++place) reads[read++] = TierRead(shared, place, count);
@@ -119,9 +117,7 @@ void RecordReader::Send(const TierReign& reign, const std::shared_ptr<Batch>& ba
   }
   const absl::Cleanup answer = [&] { batch->Answer(); };  // Also after an exception.
   const RedisCommand commands[] = {Transaction(batch->keys)};
-  std::vector<absl::StatusOr<RedisReply>> replies =
-      RunAll(tier_, commands, OptionsFor(reign, batch->keys.size()), deadline);
-  tier_.RecordReply(replies[0].status());
+  std::vector<absl::StatusOr<RedisReply>> replies = Run(reign, commands, deadline);
   batch->reply = std::make_shared<const absl::StatusOr<RedisReply>>(std::move(replies[0]));
 }
 
@@ -155,8 +151,13 @@ RedisCommand RecordReader::Transaction(std::span<const std::string> keys) const 
   return RedisCommand::Transaction(commands);
 }
 
-RedisCallOptions RecordReader::OptionsFor(const TierReign& reign, size_t keys) {
-  return {.on_server = reign.run_id, .retry = keys == 1};
+std::vector<absl::StatusOr<RedisReply>> RecordReader::Run(const TierReign& reign,
+                                                          std::span<const RedisCommand> transactions,
+                                                          Instant deadline) {
+  std::vector<absl::StatusOr<RedisReply>> replies =
+      RunAll(tier_, transactions, {.on_server = reign.run_id, .retry = false}, deadline);
+  for (const absl::StatusOr<RedisReply>& reply : replies) tier_.RecordReply(reply.status());
+  return replies;
 }
 
 }  // namespace stockade::cache_internal

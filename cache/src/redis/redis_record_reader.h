@@ -46,14 +46,8 @@ class TierRead {
 
   // Whether no other record was read with it.
   bool alone() const { return count_ == 1; }
-  // Whether the transaction has run.
-  bool has_run() const {
-    return reply_ != nullptr && reply_->ok() && reply_->value().elements().size() > 2 + 2 * place_;
-  }
-  // Whether it has, and has read the record. The functions below need that.
-  bool ok() const {
-    return has_run() && life().kind() == RedisReply::Kind::kInteger && record().kind() == RedisReply::Kind::kString;
-  }
+  // Whether the transaction has run. The functions below need that.
+  bool ok() const { return reply_ != nullptr && reply_->ok() && reply_->value().elements().size() > 2 + 2 * place_; }
   const RedisReply& state() const { return reply_->value().elements()[0]; }
   const RedisReply& life() const { return reply_->value().elements()[1 + 2 * place_]; }  // PTTL
   const RedisReply& record() const { return reply_->value().elements()[2 + 2 * place_]; }
@@ -69,7 +63,7 @@ class TierRead {
 // than a transaction for each. Many threads that want one record each share transactions. Thread-safe; a read blocks
 // until its deadline at the most.
 //
-// A transaction with several records reads kPartBytes of each, so that its reply has a bound, and is sent once. A
+// Each transaction is sent once. One with several records reads kPartBytes of each, so that its reply has a bound. A
 // record that is longer, and all records if the transaction was redirected or refused, are read in a transaction each.
 // So a record that cannot be read, because its slot is moving, keeps no other one waiting.
 class RecordReader {
@@ -81,8 +75,8 @@ class RecordReader {
   // outlives the reader.
   RecordReader(RedisTier& tier, RedisCommand read_state, size_t max_bytes);
 
-  // Reads `keys`, the full names of records, as a process of `reign`. The reads are in the order of the keys; those
-  // that failed are not ok().
+  // Reads `keys`, the full names of records, as a process of `reign`. The reads are in the order of the keys; what
+  // could not be read is not ok().
   std::vector<TierRead> Read(const TierReign& reign, std::span<const std::string> keys, Instant deadline);
 
  private:
@@ -110,7 +104,9 @@ class RecordReader {
   };
 
   RedisCommand Transaction(std::span<const std::string> keys) const;
-  static RedisCallOptions OptionsFor(const TierReign& reign, size_t keys);
+  // Sends transactions, and notes whether Redis replies.
+  std::vector<absl::StatusOr<RedisReply>> Run(const TierReign& reign, std::span<const RedisCommand> transactions,
+                                              Instant deadline);
   void ReadTogether(const TierReign& reign, std::span<const std::string> keys, std::span<TierRead> reads,
                     Instant deadline);
   TierRead ReadWithOthers(const TierReign& reign, const std::string& key, Instant deadline);

@@ -130,6 +130,10 @@ void RedisCluster::FinishMove(int slot, size_t from, size_t to) {
   AwaitSettled();
 }
 
+void RedisCluster::CancelMove(int slot, size_t from, size_t to) {
+  for (const size_t node : {from, to}) Must(node, {"CLUSTER", "SETSLOT", Concat(slot), "STABLE"});
+}
+
 void RedisCluster::RestartAll() {
   for (const auto& node : nodes_) node->Stop();
   for (const auto& node : nodes_) node->Restart();

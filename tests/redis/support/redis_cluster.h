@@ -43,6 +43,8 @@ class RedisCluster {
   void BeginMove(int slot, size_t from, size_t to);
   void MigrateKey(const std::string& key, size_t from, size_t to);
   void FinishMove(int slot, size_t from, size_t to);  // With the keys that are left.
+  // Before a key has been migrated.
+  void CancelMove(int slot, size_t from, size_t to);
 
   // Stops and starts all nodes. Blocks as AwaitSettled() does.
   void RestartAll();
