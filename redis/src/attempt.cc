@@ -62,6 +62,9 @@ absl::Status Attempt::Check() const {
       return absl::InvalidArgumentError(Concat(
           "redis: ", command_->name(), " is no command that reads only, as read_from = kReplica needs; not sent"));
     }
+    if (!terms_.retry) {
+      return absl::InvalidArgumentError("RedisCallOptions.retry = false excludes read_from = kReplica; not sent");
+    }
   }
   return CheckTransaction(*command_);
 }
@@ -129,7 +132,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
   }
   const bool unknown = RedisOutcomeUnknown(result.status());
   std::optional<absl::Duration> again;
-  if (result.status().code() == absl::StatusCode::kUnavailable && (!unknown || repeatable())) {
+  if (result.status().code() == absl::StatusCode::kUnavailable && (!unknown || (terms_.retry && repeatable()))) {
     again = Again(router_->OnFailure(result.status(), hop_));
   }
   if (!again) result = Final(result.status());
@@ -191,7 +194,7 @@ std::optional<absl::Duration> Attempt::JudgeReplica(absl::StatusOr<RedisReply>& 
     needs_master = std::find(std::begin(kCannotAnswer), std::end(kCannotAnswer), code) != std::end(kCannotAnswer);
     result = StatusOfErrorTo(command_->name(), result->text());
   }
-  if (!needs_master || !terms_.retry) return std::nullopt;
+  if (!needs_master) return std::nullopt;
   left_replicas_ = true;
   hop_ = {};
   return Again(Verdict::kRetryNow);

@@ -53,10 +53,8 @@ class Attempt {
  private:
   // OK if the command and its terms are valid.
   absl::Status Check() const;
-  // May be sent again after a lost reply.
-  bool repeatable() const {
-    return terms_.retry && (command_->idempotent() || terms_.read_from == RedisReadFrom::kReplica);
-  }
+  // May run twice.
+  bool repeatable() const { return command_->idempotent() || terms_.read_from == RedisReadFrom::kReplica; }
   // What to do after an error reply.
   Verdict OnErrorReply(std::string_view error);
   std::optional<absl::Duration> Again(Verdict verdict);

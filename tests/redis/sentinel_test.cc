@@ -342,6 +342,8 @@ TEST_F(SentinelTest, ReadFromReplica_OfACommandThatMayWrite_IsInvalidArgument) {
   }
   EXPECT_EQ(client->Run(reads[0], {.on_server = "x", .read_from = RedisReadFrom::kReplica}).status(),
             absl::InvalidArgumentError("RedisCallOptions.on_server excludes read_from = kReplica; not sent"));
+  EXPECT_EQ(client->Run(reads[0], {.read_from = RedisReadFrom::kReplica, .retry = false}).status(),
+            absl::InvalidArgumentError("RedisCallOptions.retry = false excludes read_from = kReplica; not sent"));
   EXPECT_TRUE(client->Run(RedisCommand("get").Key("k"), {.read_from = RedisReadFrom::kReplica}).ok());
   EXPECT_EQ(set.master().Call({"EXISTS", "k"}), "0");
 }

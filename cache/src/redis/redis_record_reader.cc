@@ -15,6 +15,16 @@ namespace {
 // Of the reply to a transaction, besides the bytes of the records.
 constexpr size_t kReplyBytesPerKey = 64;
 
+// After Redis has refused a transaction: when it is out of memory, it refuses plain reads in transactions, but no
+// script that only reads. Or the user, or a proxy, may run none.
+constexpr absl::Duration kPauseAfterRefusal = absl::Seconds(1);
+
+// Whether a key of the command is not where the others are.
+bool IsOfMovingSlot(const absl::Status& status) {
+  const std::string code = RedisErrorCode(status);
+  return code == "ASK" || code == "TRYAGAIN";
+}
+
 // Whether a transaction with other records has not read all of it.
 bool IsLong(const TierRead& read) { return read.record().text().size() > RecordReader::kPartBytes; }
 
@@ -48,7 +58,8 @@ RecordReader::RecordReader(RedisTier& tier, RedisCommand read_state, size_t max_
 
 std::vector<TierRead> RecordReader::Read(const TierReign& reign, std::span<const std::string> keys, Instant deadline) {
   std::vector<TierRead> reads(keys.size());
-  if (!long_share_.most()) {
+  const bool each_alone = long_share_.most();
+  if (!each_alone) {
     if (keys.size() == 1) {
       reads[0] = ReadWithOthers(reign, keys[0], deadline);
     } else {
@@ -58,7 +69,9 @@ std::vector<TierRead> RecordReader::Read(const TierReign& reign, std::span<const
   std::vector<size_t> left;
   std::vector<RedisCommand> commands;
   for (size_t n = 0; n < keys.size(); ++n) {
-    if (reads[n].alone() || (reads[n].ok() && !IsLong(reads[n]))) continue;
+    const TierRead& read = reads[n];
+    const bool again = !read.alone() && (read.ok() ? IsLong(read) : IsOfMovingSlot(read.status()));
+    if (!each_alone && !again) continue;
     left.push_back(n);
     commands.push_back(Transaction(keys.subspan(n, 1)));
   }
@@ -156,7 +169,11 @@ std::vector<absl::StatusOr<RedisReply>> RecordReader::Run(const TierReign& reign
                                                           Instant deadline) {
   std::vector<absl::StatusOr<RedisReply>> replies =
       RunAll(tier_, transactions, {.on_server = reign.run_id, .retry = false}, deadline);
-  for (const absl::StatusOr<RedisReply>& reply : replies) tier_.RecordReply(reply.status());
+  for (const absl::StatusOr<RedisReply>& reply : replies) {
+    tier_.RecordReply(reply.status());
+    if (RedisErrorCode(reply.status()).empty() || IsOfMovingSlot(reply.status())) continue;
+    refused_until_.store((tier_.clock()->Now() + kPauseAfterRefusal).nanoseconds(), std::memory_order_relaxed);
+  }
   return replies;
 }
 

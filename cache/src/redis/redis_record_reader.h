@@ -46,6 +46,8 @@ class TierRead {
 
   // Whether no other record was read with it.
   bool alone() const { return count_ == 1; }
+  // Of the transaction. Unknown if there is no reply in time.
+  absl::Status status() const { return reply_ != nullptr ? reply_->status() : absl::UnknownError("no reply"); }
   // Whether the transaction has run. The functions below need that.
   bool ok() const { return reply_ != nullptr && reply_->ok() && reply_->value().elements().size() > 2 + 2 * place_; }
   const RedisReply& state() const { return reply_->value().elements()[0]; }
@@ -64,8 +66,8 @@ class TierRead {
 // until its deadline at the most.
 //
 // Each transaction is sent once. One with several records reads kPartBytes of each, so that its reply has a bound. A
-// record that is longer, and all records if the transaction was redirected or refused, are read in a transaction each.
-// So a record that cannot be read, because its slot is moving, keeps no other one waiting.
+// record that is longer, and all records if one of them is in a slot that is moving, are read in a transaction each. So
+// a record that cannot be read for now keeps no other one waiting.
 class RecordReader {
  public:
   static constexpr size_t kMostKeys = 64;
@@ -74,6 +76,9 @@ class RecordReader {
   // `read_state` and `max_bytes`, the length of the longest record that is of use, are those of the cache. `tier`
   // outlives the reader.
   RecordReader(RedisTier& tier, RedisCommand read_state, size_t max_bytes);
+
+  // Whether transactions are of use: Redis has not refused one in the last second.
+  bool may_read() const { return tier_.clock()->Now().nanoseconds() >= refused_until_.load(std::memory_order_relaxed); }
 
   // Reads `keys`, the full names of records, as a process of `reign`. The reads are in the order of the keys; what
   // could not be read is not ok().
@@ -119,6 +124,7 @@ class RecordReader {
   const size_t most_keys_;
   MovingShare long_share_;  // Of the records that were too long for a transaction with others.
 
+  std::atomic<int64_t> refused_until_{Instant::InfinitePast().nanoseconds()};
   std::atomic<int> callers_{0};  // That want one record each.
 
   Mutex mutex_;

@@ -155,17 +155,23 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
       ReadHits(*reign, asking);
     }
   }
+  size_t hits = 0, answered = 0;  // Of the questions without a known version.
   for (size_t n = 0; n < questions.size(); ++n) {
-    state_->metrics.Add(kTierHit + static_cast<size_t>(asking.answers[n].kind));
+    const TierAnswer::Kind kind = asking.answers[n].kind;
+    state_->metrics.Add(kTierHit + static_cast<size_t>(kind));
     if (questions[n].undecodable) state_->metrics.Add(kTierUndecodable);
-    if (asking.answers[n].kind != TierAnswer::Kind::kAway && questions[n].known_version == 0) {
-      hit_share_.Add(asking.answers[n].kind == TierAnswer::Kind::kHit);
-    }
+    if (kind == TierAnswer::Kind::kAway || questions[n].known_version != 0) continue;
+    ++answered;
+    if (kind == TierAnswer::Kind::kHit) ++hits;
   }
+  // Once, so that one GetAll() of cold keys does not change how all others are asked.
+  if (answered > 0) hit_share_.Add(2 * hits >= answered);
   return std::move(asking.answers);
 }
 
-bool RedisTierCache::ExpectsHits() const { return !has_tags_.load(std::memory_order_relaxed) && hit_share_.most(); }
+bool RedisTierCache::ExpectsHits() const {
+  return !has_tags_.load(std::memory_order_relaxed) && hit_share_.most() && reader_.may_read();
+}
 
 TierReignPtr RedisTierCache::AwaitReign(Asking& asking) {
   const MutexLock lock(tier_->mutex());

@@ -147,7 +147,7 @@ class RedisTierCache final : public TierCache {
   TierListener& listener_;
   RecordReader reader_;
   std::atomic<bool> has_tags_{false};  // A record had one.
-  MovingShare hit_share_;              // Of the answers to questions without a known version.
+  MovingShare hit_share_;              // Of the calls of Ask() that found most of their keys.
   std::unique_ptr<State> state_;
 };
 

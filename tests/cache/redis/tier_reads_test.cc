@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
@@ -27,6 +28,14 @@ size_t CallsOf(RedisServer& server, const std::string& command) {
   const std::string field = "cmdstat_" + command + ":calls=";
   const size_t at = stats.find(field);
   return at == std::string::npos ? 0 : std::stoul(stats.substr(at + field.size()));
+}
+
+// Those that were refused before they ran.
+size_t FailedCallsOf(RedisServer& server, const std::string& command) {
+  const std::string stats = server.Call({"INFO", "commandstats"}).text;
+  const size_t at = stats.find("cmdstat_" + command + ":");
+  if (at == std::string::npos) return 0;
+  return std::stoul(stats.substr(stats.find("failed_calls=", at) + 13));
 }
 
 // Of the question and of the fill. A script that the server does not have yet takes another one.
@@ -200,6 +209,45 @@ TEST_F(TierReadsTest, SixtyFourRecordsOfAMegabyte_ComeOverOneConnection) {
   const int before = connections();
   ExpectHits(a.cache->Ask(keys.Asks(64)), bytes);
   EXPECT_EQ(connections(), before + 1) << "to ask for their number";
+}
+
+// Without memory Redis refuses all commands after MULTI, but no script that only reads.
+TEST_F(TierReadsTest, RedisIsFull_HitsAreAskedByScript) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 10);
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "1"}), "OK");
+  server.Call({"CONFIG", "RESETSTAT"});
+  size_t refused = 0;
+  Await("many hits within a pause", [&] {
+    for (int n = 0; n < 100; ++n) {
+      EXPECT_EQ(a.Ask("0").kind, Answer::kHit);
+      ExpectHits(a.cache->Ask(keys.Asks(10)), "v");
+    }
+    const size_t before = std::exchange(refused, FailedCallsOf(server, "exec"));
+    return refused - before <= 2;
+  });
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "0"}), "OK");
+  Await("reads without scripts", [&] {
+    server.Call({"CONFIG", "RESETSTAT"});
+    EXPECT_EQ(a.Ask("0").kind, Answer::kHit);
+    return CallsOf(server, "evalsha") == 0;
+  });
+}
+
+TEST_F(TierReadsTest, GetAllOfColdKeys_OthersAreReadAsBefore) {
+  TierNode a(server.url(), QuietTier());
+  const Keys keys(a, 1);
+  std::vector<std::string> names(256);
+  std::vector<TierAsk> asks;
+  for (size_t n = 0; n < names.size(); ++n) {
+    names[n] = "cold" + std::to_string(n);
+    asks.push_back({.key = names[n]});
+  }
+  for (const TierAnswer& answer : a.cache->Ask(asks)) EXPECT_EQ(answer.kind, Answer::kGranted);
+  server.Call({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(a.Ask("0").kind, Answer::kHit);
+  EXPECT_EQ(CallsOf(server, "exec"), 1);
+  EXPECT_EQ(CallsOf(server, "evalsha"), 0);
 }
 
 // Each thread asks for one record. `most`: of a transaction.

@@ -135,7 +135,8 @@ struct RedisCallOptions {
   // If false, what was sent is not sent again: a redirection (MOVED, ASK), a refusal for now (TRYAGAIN, LOADING, ...)
   // or a lost reply ends the call with its status, of which RedisErrorCode() is the server's word. For a caller that
   // has something better to do, such as to send the commands of a transaction on their own. It still waits for a
-  // connection, and a script that the server does not know is still sent with its source.
+  // connection, and a script that the server does not know is still sent with its source. InvalidArgument if it is
+  // combined with kReplica, which asks the master where a replica cannot answer.
   bool retry = true;
 };
 
