@@ -71,6 +71,13 @@ struct Keys {
     }
     node.AskUntilItReads("0");
   }
+  void Replace(TierNode& node, std::string_view bytes) const {
+    for (const std::string& name : names) {
+      EXPECT_TRUE(node.InvalidateKey(name).accepted);
+      EXPECT_EQ(node.Load(name, bytes).kind, Filled::kStored);
+    }
+    node.AskUntilItReads("0");
+  }
   std::vector<TierAsk> Asks(size_t count) const {
     std::vector<TierAsk> asks;
     for (size_t n = 0; n < count; ++n) asks.push_back({.key = names[n]});
@@ -185,11 +192,7 @@ TEST_F(TierReadsTest, RepliesMustBeSmall_FewerKeysInATransaction) {
   TierNode a(server.url(), options);
   const Keys keys(a, 10);
   const std::string bytes(RecordReader::kPartBytes - HeadBytes(server), 'x');
-  for (const std::string& name : keys.names) {
-    ASSERT_TRUE(a.InvalidateKey(name).accepted);
-    ASSERT_EQ(a.Load(name, bytes).kind, Filled::kStored);
-  }
-  a.AskUntilItReads("0");
+  keys.Replace(a, bytes);
   server.Call({"CONFIG", "RESETSTAT"});
   ExpectHits(a.cache->Ask(keys.Asks(10)), bytes);
   EXPECT_EQ(CallsOf(server, "exec"), 4);
@@ -200,11 +203,7 @@ TEST_F(TierReadsTest, SixtyFourRecordsOfAMegabyte_ComeOverOneConnection) {
   TierNode a(server.url(), QuietTier());
   const Keys keys(a, 64);
   const std::string bytes(1 << 20, 'x');
-  for (const std::string& name : keys.names) {
-    ASSERT_TRUE(a.InvalidateKey(name).accepted);
-    ASSERT_EQ(a.Load(name, bytes).kind, Filled::kStored);
-  }
-  a.AskUntilItReads("0");
+  keys.Replace(a, bytes);
   const auto connections = [&] { return std::stoi(server.Info("total_connections_received")); };
   const int before = connections();
   ExpectHits(a.cache->Ask(keys.Asks(64)), bytes);
