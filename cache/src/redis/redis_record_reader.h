@@ -67,7 +67,7 @@ class TierRead {
 //
 // Each transaction is sent once. One with several records reads kPartBytes of each, so that its reply has a bound. A
 // record that is longer, and all records if one of them is in a slot that is moving, are read in a transaction each. So
-// a record that cannot be read for now keeps no other one waiting.
+// a record that Redis cannot read yet keeps no other one waiting.
 class RecordReader {
  public:
   static constexpr size_t kMostKeys = 64;
