@@ -208,27 +208,14 @@ void CacheCore::StartStrictAsync(const AsyncPtr& async) noexcept {
 
 // Nothing: the call is in `ready` of its shard.
 std::optional<Answer> CacheCore::FindOrQueue(const AsyncPtr& async) {
-  const KeyAt at = async->key.at();
-  Shard& shard = shards_[at.shard];
   CacheCall& call = async->call;
-  const Instant now = Now();
-  std::optional<Answer> answer;
-  std::optional<RefreshTrigger> due;
-  {
-    ReadHold reading;  // Ends before user code runs, which may update the key.
-    if (TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
-      const ShardLock lock(shard);
-      answer = Serve(at, now, true, call.result, due);
-    }
-  }
-  if (due.has_value()) StartRefresh(at, *due, nullptr);
-  if (!answer.has_value()) answer = Expired(call, now);
-  if (answer.has_value()) return answer;
+  if (std::optional<Answer> answer = TryAnswer(async->key.at(), call)) return answer;
   absl::Status started = async_read_pool_.Start();
   if (started.ok() && (call.deadline != Instant::InfiniteFuture() || call.stop.stop_possible())) {
     started = timers_->Start();
   }
   if (!started.ok()) return started;
+  Shard& shard = shards_[async->key.shard];
   const ShardLock lock(shard);
   if (shard.closed) return CancelledError();
   WaitIn(shard.ready, async);

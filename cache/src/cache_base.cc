@@ -34,12 +34,13 @@ CacheBase::CacheBase(LoadingCacheOptions&& options, Has has)
       keys_label_(Named(": a key, its Hash or its Eq")),
       timers_(std::in_place, options_.clock),
       refresh_pool_(kRefreshThreads),
+      max_weight_(options_.max_weight),
       metrics_(options_.metrics, CacheMetricDefs(), {{"cache", options_.name}}) {
   metrics_.AddGauge(kFlights, Reader(flights_));
   metrics_.AddGauge(kWaiters, Reader(waiters_));
   metrics_.AddGauge(kEntries, Reader(entries_));
   metrics_.AddGauge(kWeight, Reader(weight_));
-  metrics_.AddGauge(kMaxWeight, [bound = static_cast<double>(options_.max_weight)] { return bound; });
+  metrics_.AddGauge(kMaxWeight, Reader(max_weight_));
 }
 
 CacheBase::~CacheBase() = default;

@@ -70,6 +70,36 @@ absl::Status CacheCore::OpenTier() {
   return opened;
 }
 
+absl::Status CacheCore::SetMaxWeight(int64_t max_weight) {
+  CheckFork();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return CancelledError();
+  return Guarded<absl::Status>("a change of max_weight", [&] {
+    absl::Status valid = CheckMaxWeight(options_.name, max_weight);
+    if (valid.ok()) Bound(max_weight);
+    return valid;
+  });
+}
+
+CacheStats CacheCore::Stats() const {
+  CheckFork();
+  CacheStats stats{.entries = size(),
+                   .weight = weight(),
+                   .max_weight = max_weight(),
+                   .flights = flights_.load(std::memory_order_relaxed),
+                   .waiters = waiters_.load(std::memory_order_relaxed)};
+  try {
+    if (metrics_.enabled()) ReadCounts(*metrics_.set(), stats);
+    if (options_.tier == nullptr) return stats;
+    for (TierCacheStats& cache : options_.tier->Stats().caches) {
+      if (cache.cache == options_.name) stats.tier = std::move(cache);
+    }
+  } catch (...) {
+    LogThrown("Stats() lacks some counts");
+  }
+  return stats;
+}
+
 absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
   CheckFork();
   CallGate::Call inside(*gate_, 0);

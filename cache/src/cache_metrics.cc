@@ -1,6 +1,27 @@
 #include "stockade/cache/internal/cache_metrics.h"
 
 #include <string_view>
+#include <utility>
+
+#include "stockade/cache/cache_stats.h"
+
+namespace stockade {
+
+CacheStats CacheStats::Since(const CacheStats& earlier) const {
+  CacheStats later = *this;
+  for (uint64_t CacheStats::*const count :
+       {&CacheStats::hits, &CacheStats::stale, &CacheStats::misses, &CacheStats::coalesced, &CacheStats::negative,
+        &CacheStats::loads_succeeded, &CacheStats::loads_not_found, &CacheStats::loads_not_modified,
+        &CacheStats::loads_failed, &CacheStats::loads_timed_out, &CacheStats::evicted, &CacheStats::expired,
+        &CacheStats::invalidated, &CacheStats::refreshes}) {
+    later.*count -= earlier.*count;
+  }
+  later.load_time -= earlier.load_time;
+  later.wait_time -= earlier.wait_time;
+  return later;
+}
+
+}  // namespace stockade
 
 namespace stockade::cache_internal {
 namespace {
@@ -53,5 +74,29 @@ static_assert(std::size(kDefs) == kHashCollisions + 1);
 }  // namespace
 
 std::span<const MetricDef> CacheMetricDefs() { return kDefs; }
+
+void ReadCounts(const MetricSet& set, CacheStats& stats) {
+  const std::pair<CacheMetric, uint64_t&> counts[] = {
+      {kRequestHit, stats.hits},
+      {kRequestStale, stats.stale},
+      {kRequestMiss, stats.misses},
+      {kRequestCoalesced, stats.coalesced},
+      {kRequestNegative, stats.negative},
+      {kLoadSuccess, stats.loads_succeeded},
+      {kLoadNotFound, stats.loads_not_found},
+      {kLoadNotModified, stats.loads_not_modified},
+      {kLoadError, stats.loads_failed},
+      {kLoadTimeout, stats.loads_timed_out},
+      {kEvictionSize, stats.evicted},
+      {kEvictionExpired, stats.expired},
+      {kEvictionInvalidated, stats.invalidated},
+  };
+  for (const auto& [metric, count] : counts) count = set.CounterValue(metric);
+  for (const CacheMetric trigger : {kRefreshAhead, kRefreshXFetch, kRefreshStale, kRefreshManual, kRefreshWarmUp}) {
+    stats.refreshes += set.CounterValue(trigger);
+  }
+  stats.load_time = absl::Seconds(set.ReadHistogram(kLoadSeconds).sum);
+  stats.wait_time = absl::Seconds(set.ReadHistogram(kWaitSeconds).sum);
+}
 
 }  // namespace stockade::cache_internal

@@ -75,7 +75,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
   Instant now = expires ? Now() : Instant::InfinitePast();
   const std::optional<EntryTimes> times = freshness_.OfValue(now, entry.ttl, absl::ZeroDuration());
   const std::optional<int64_t> weight = times.has_value() ? WeightOf(at, value) : std::nullopt;
-  const bool fits = weight.has_value() && *weight <= options_.max_weight;
+  const bool fits = weight.has_value() && *weight <= max_weight();
   const RemovalCause cause =
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   NewEntry fresh;

@@ -103,8 +103,7 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
       shard_mask_(shard_count_ - 1),
-      full_shard_(
-          static_cast<int64_t>(0.9 * static_cast<double>(options_.max_weight) / static_cast<double>(shard_count_))),
+      full_shard_(FullShard(options_.max_weight)),
       indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
       shards_(std::make_unique<Shard[]>(shard_count_)),
       sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
@@ -116,6 +115,23 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
 }
 
 EntryStore::~EntryStore() = default;
+
+int64_t EntryStore::FullShard(int64_t max_weight) const {
+  return static_cast<int64_t>(0.9 * static_cast<double>(max_weight) / static_cast<double>(shard_count_));
+}
+
+// Evicts in steps, so that the listener has little to do at once.
+void EntryStore::Bound(int64_t max_weight) noexcept {
+  constexpr size_t kStep = 16;
+  max_weight_.store(max_weight, std::memory_order_relaxed);
+  full_shard_.store(FullShard(max_weight), std::memory_order_relaxed);
+  while (Exceeds()) {
+    AfterUnlock after(*this);
+    const bool evicted = EvictUntilItFits(nullptr, kStep, after);
+    after.Run();
+    if (!evicted) return;
+  }
+}
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.
 void ShardLock::Await(Shard& shard) {
@@ -141,7 +157,7 @@ EntryPtr EntryStore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant no
     times->KeepUntil(loaded.kept_until);
     const Pinned& value = *loaded.answer;
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
-    if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
+    if (!weight.has_value() || *weight > max_weight()) return nullptr;
     return std::make_unique<NewEntry>(
         NewEntry{value.raw(), has_.boxes ? BoxFor(at.key, value, loaded.renews) : nullptr, *weight,
                  times->PlainHitUntil(), EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
@@ -160,7 +176,7 @@ EntryPtr EntryStore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant 
       times = absl::IsNotFound(absence) ? freshness_.OfAbsence(now, loaded.entry.ttl)
                                         : freshness_.OfError(now, loaded.entry.ttl);
     }
-    if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
+    if (!times.has_value() || options_.negative_weight > max_weight()) return nullptr;
     times->KeepUntil(loaded.kept_until);
     return std::make_unique<NewEntry>(NewEntry{nullptr, BoxFor(at.key, nullptr, false), options_.negative_weight,
                                                Instant::InfinitePast(),
@@ -198,6 +214,7 @@ const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Rem
                                 AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   if (old != nullptr && now >= old->expires_at()) cause = RemovalCause::kExpired;
+  if (fresh != nullptr && fresh->weight > max_weight()) fresh = nullptr;  // SetMaxWeight() came in between.
   if (fresh == nullptr) {
     if (old != nullptr) Remove(shard, *old, cause, after);
     return nullptr;
@@ -230,8 +247,8 @@ const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Rem
 // shard evicts may be far from the least useful one of the cache.
 inline bool EntryStore::EvictsItsOwn(const EntryTable& entries, int64_t weight) const {
   constexpr size_t kMany = 1000;
-  return weight_.load(std::memory_order_relaxed) + weight > options_.max_weight && entries.size() >= kMany &&
-         entries.weight() >= full_shard_;
+  return weight_.load(std::memory_order_relaxed) + weight > max_weight() && entries.size() >= kMany &&
+         entries.weight() >= full_shard_.load(std::memory_order_relaxed);
 }
 
 // Counts an entry that was just added if too many entries have its hash. Returns whether that must be logged, when the
@@ -323,16 +340,20 @@ void EntryStore::FreeSlot(Shard& shard, uint32_t id, RemovalCause cause, AfterUn
 
 // Evicts until the weight is within its bound. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
-// recently used ones.
-void EntryStore::EvictUntilItFits(const Slot* spared, AfterUnlock& after) noexcept {
+// recently used ones. Evicts at most `most`. False: there was none to evict.
+bool EntryStore::EvictUntilItFits(const Slot* spared, size_t most, AfterUnlock& after) noexcept {
   const Instant now = Now();
   size_t shard = 0;
-  for (size_t in_vain = 0; Exceeds() && in_vain < shard_count_;) {
+  size_t evicted = 0;
+  for (size_t in_vain = 0; evicted < most && Exceeds() && in_vain < shard_count_;) {
     // After a shard without a victim comes the next one, whatever other threads have drawn meanwhile, so that none is
     // left out.
     shard = in_vain == 0 ? next_victim_.fetch_add(1, std::memory_order_relaxed) : shard + 1;
-    in_vain = EvictOne(shard & shard_mask_, spared, now, after) ? 0 : in_vain + 1;
+    const bool found = EvictOne(shard & shard_mask_, spared, now, after);
+    in_vain = found ? 0 : in_vain + 1;
+    evicted += found ? 1 : 0;
   }
+  return evicted > 0;
 }
 
 bool EntryStore::EvictOne(size_t index, const Slot* spared, Instant now, AfterUnlock& after) noexcept {
@@ -362,7 +383,7 @@ void EntryStore::Retire(Shard& shard, const Box* box, int64_t weight, AfterUnloc
     const Instant tick = options_.clock->CoarseNow();
     const int64_t share = static_cast<int64_t>(shard_count_) * Shard::Retired::kWeightPart;
     const bool waits = tick == retired.freed_at && retired.boxes.size() < Shard::Retired::kMostBoxes &&
-                       retired.bytes < Shard::Retired::kMostBytes && retired.weight <= options_.max_weight / share;
+                       retired.bytes < Shard::Retired::kMostBytes && retired.weight <= max_weight() / share;
     if (waits) {
       after.retired = true;
       return;

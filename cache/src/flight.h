@@ -130,6 +130,7 @@ struct CacheCall {
   LoaderPtr loader = nullptr;  // The call's own loader, once it is needed.
   CacheMetric result = kRequestMiss;
   bool waited = false;
+  Instant expires_at = Instant::InfinitePast();  // Of the answer, where the cache has stored it.
 
   FlightPtr flight = nullptr;                         // The one that it has joined.
   uint64_t joined = 0;                                // The flight's `tag_invalidations` at that time.
@@ -327,7 +328,8 @@ struct Flight final : FlightNode {
 
   struct Result {
     Answer answer = absl::UnknownError("");
-    bool stale = false;  // The answer is an expired value that replaces an error.
+    bool stale = false;                            // The answer is an expired value that replaces an error.
+    Instant expires_at = Instant::InfinitePast();  // Of the answer, if it was stored.
     uint64_t valid_for_joins_before =
         kNeverInvalidated;  // The answer is valid for calls that joined at a smaller `tag_invalidations`.
   };

@@ -8,17 +8,24 @@
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/cache_tier.h"
+#include "stockade/cache/internal/cache_base.h"
 
 namespace stockade {
 namespace {
 
-constexpr int64_t kMaxWeight = int64_t{1} << 56;
+constexpr int64_t kLargestWeight = int64_t{1} << 56;
 
 std::string Text(absl::Duration span) { return absl::FormatDuration(span); }
 std::string Text(double number) { return base_internal::Concat(number); }
 std::string Text(int64_t number) { return base_internal::Concat(number); }
 
 }  // namespace
+
+absl::Status cache_internal::CheckMaxWeight(std::string_view name, int64_t max_weight) {
+  if (max_weight >= 1 && max_weight <= kLargestWeight) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      base_internal::Concat("LoadingCache '", name, "': max_weight = ", max_weight, ": must be from 1 to 2^56"));
+}
 
 absl::Status LoadingCacheOptions::Validate() const {
   const auto refuse = [&](std::string_view field, std::string_view value, std::string_view rule) {
@@ -27,9 +34,7 @@ absl::Status LoadingCacheOptions::Validate() const {
   };
   if (name.empty()) return refuse("name", "''", "must not be empty");
   if (absl::Status valid = base_internal::CheckName("LoadingCache: name", name); !valid.ok()) return valid;
-  if (max_weight < 1 || max_weight > kMaxWeight) {
-    return refuse("max_weight", Text(max_weight), "must be from 1 to 2^56");
-  }
+  if (absl::Status valid = cache_internal::CheckMaxWeight(name, max_weight); !valid.ok()) return valid;
   if (negative_weight < 1) return refuse("negative_weight", Text(negative_weight), "must be at least 1");
   // Written so that NaN is refused.
   if (!(ttl_jitter >= 0 && ttl_jitter <= 1)) return refuse("ttl_jitter", Text(ttl_jitter), "must be from 0 to 1");

@@ -78,16 +78,17 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     const Instant now = Now();
     AfterUnlock after(*this);
     ShardLock lock(shards_[at.shard]);
-    std::optional<RefreshTrigger> due;
-    if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
+    Served served = Serve(at, now, true);
+    call.result = served.result;
+    if (served.answer.has_value()) {
       lock.Unlock();
-      if (due.has_value()) {
+      call.expires_at = served.expires_at;
+      if (served.due.has_value()) {
         absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
-        if (loader.ok()) StartRefresh(at, *due, *std::move(loader));
+        if (loader.ok()) StartRefresh(at, *served.due, *std::move(loader));
       }
-      return served;
+      return std::move(served.answer);
     }
-    call.result = kRequestMiss;
     const FlightPtr current = Current(at);
     if (current != nullptr && TimeOutIfHung(current, now, after)) {
       lock.Unlock();
@@ -118,33 +119,31 @@ void CacheCore::EnqueueWaiter(CacheCall& call) {
 
 std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
   AfterUnlock after(*this);
-  CacheMetric result = kRequestMiss;
-  std::optional<RefreshTrigger> due;
-  std::optional<Answer> answer;
+  Served served;
   {
     ReadHold reading;  // Ends before user code runs, which may update the key.
     if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
       const Instant now = Now();
       Shard& shard = shards_[at.shard];
       const ShardLock lock(shard);
-      answer = Serve(at, now, false, result, due);
-      Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
+      served = Serve(at, now, false);
+      Slot* const entry = served.answer.has_value() ? nullptr : FindEntry(at);
       if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
     }
   }
   after.Run();
-  Count(result);
-  if (due.has_value()) StartRefresh(at, *due, nullptr);
-  if (!answer.has_value() || !answer->ok()) return std::nullopt;
-  return **std::move(answer);
+  Count(served.result);
+  if (served.due.has_value()) StartRefresh(at, *served.due, nullptr);
+  if (!served.answer.has_value() || !served.answer->ok()) return std::nullopt;
+  return **std::move(served.answer);
 }
 
 // The answer of the table at `now`. Returns nothing if a load is needed. An expired entry stays, because the load may
 // find that its value is still valid.
-std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
-                                       std::optional<RefreshTrigger>& due) {
+CacheCore::Served CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too) {
+  Served served;
   Slot* const entry = FindEntry(at);
-  if (entry == nullptr) return std::nullopt;
+  if (entry == nullptr) return served;
   const EntryTimes times = TimesOf(*entry);
   const bool current = MayServe(*entry, now);
   const bool fresh = current && now < times.expires_at;
@@ -153,21 +152,105 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
         now < times.retry_at && now < times.stale_until && (current || options_.stale_if_error > absl::ZeroDuration());
     const bool revalidates = current && now < times.revalidate_until;
     if (!stale_too || !entry->has_value() || (!revalidates && !backs_off)) {
-      if (!current) due = RefreshTrigger::kStale;  // For a lookup that does not load.
-      return std::nullopt;
+      if (!current) served.due = RefreshTrigger::kStale;  // For a lookup that does not load.
+      return served;
     }
   }
   entry->Touch();
+  served.expires_at = times.expires_at;
   if (!entry->has_value()) {
-    result = kRequestNegative;
-    return entry->extra->absence;
+    served.result = kRequestNegative;
+    served.answer = entry->extra->absence;
+    return served;
   }
-  result = fresh ? kRequestHit : kRequestStale;
+  served.answer = ValueOf(*entry);  // May throw.
+  served.result = fresh ? kRequestHit : kRequestStale;
   if (times.MayBeDue(now)) {
     const FlightPtr current = Current(at);
-    if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(times, now);
+    if (current == nullptr || IsHung(*current, now)) served.due = freshness_.Due(times, now);
   }
-  return ValueOf(*entry);
+  return served;
+}
+
+// The answer of a call that need not wait. Nothing: a load is needed, and the call has time for it.
+std::optional<Answer> CacheCore::TryAnswer(const KeyAt& at, CacheCall& call) {
+  const Instant now = Now();
+  Served served;
+  {
+    ReadHold reading;  // Ends before user code runs, which may update the key.
+    if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
+      const ShardLock lock(shards_[at.shard]);
+      served = Serve(at, now, true);
+    }
+  }
+  call.result = served.result;
+  if (!served.answer.has_value()) return Expired(call, now);
+  if (served.due.has_value()) StartRefresh(at, *served.due, nullptr);
+  return std::move(served.answer);
+}
+
+std::optional<Answer> CacheCore::FindAtOnce(const KeyAt& at, const CacheGetOptions& options) {
+  CacheCall call = NewCall(options);
+  std::optional<Answer> answer = TryAnswer(at, call);
+  if (answer.has_value()) CountRequest(call);
+  return answer;
+}
+
+CacheCore::Found CacheCore::FindEntryOf(const KeyAt& at, const CacheGetOptions& options) noexcept {
+  static_assert(static_cast<int>(CacheSource::kNegative) == kRequestNegative, "sources are the first metrics");
+  CacheCall call = NewCall(options);
+  Answer answer = FindOrLoad(at, call, nullptr);
+  CountRequest(call);
+  return {std::move(answer), static_cast<CacheSource>(call.result), call.expires_at - Now()};
+}
+
+// A value that the tier does not vouch for is as good as expired.
+CacheCore::Found CacheCore::FoundIn(const Slot& slot, Answer answer, Instant now) const {
+  const Instant expires_at = MayServe(slot, now) ? slot.expires_at() : std::min(slot.expires_at(), now);
+  const CacheSource source = !answer.ok()       ? CacheSource::kNegative
+                             : now < expires_at ? CacheSource::kHit
+                                                : CacheSource::kStale;
+  return {std::move(answer), source, expires_at - now};
+}
+
+std::optional<CacheCore::Found> CacheCore::Peek(const KeyAt& at) {
+  const Instant now = Now();
+  const ShardLock lock(shards_[at.shard]);
+  const Slot* const entry = FindEntry(at);
+  if (entry == nullptr) return std::nullopt;
+  return FoundIn(*entry, entry->has_value() ? Answer(ValueOf(*entry)) : entry->extra->absence, now);
+}
+
+// In steps. An entry keeps its slot as long as it is in the cache.
+absl::Status CacheCore::ForEach(absl::FunctionRef<bool(const Box& key, Found found)> visit) {
+  constexpr size_t kVisitedAtOnce = 16;
+  constexpr uint32_t kStep = 256;  // Slots, of which some are free.
+  std::vector<std::pair<Pinned, Found>> step;
+  step.reserve(kVisitedAtOnce);
+  for (size_t index = 0; index < shard_count_; ++index) {
+    Shard& shard = shards_[index];
+    for (uint32_t id = 1, end = UINT32_MAX; id < end;) {
+      if (gate_->closed()) return CancelledError();
+      const Instant now = Now();
+      {
+        const ShardLock lock(shard);
+        end = shard.entries.end();
+        const uint32_t last = end - id > kStep ? id + kStep : end;
+        for (; id < last && step.size() < kVisitedAtOnce; ++id) {
+          const Slot& slot = shard.entries[id];
+          if (slot.free() || !slot.has_value()) continue;
+          Removal entry = RemovalOf(slot, RemovalCause::kReplaced);
+          step.emplace_back(std::move(entry.key), FoundIn(slot, std::move(entry.value), now));
+        }
+      }
+      for (auto& [key, found] : step) {
+        if (!visit(*key.box(), std::move(found))) return absl::OkStatus();
+      }
+      step.clear();
+      GiveWay(shard);
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Loads in the background unless the key is being loaded. Except with a manual trigger, also does nothing if the value

@@ -271,6 +271,14 @@ void LogParts(LogSeverity severity, const Parts&... parts) noexcept {
 // end the process.
 class KeyLocks : public KeyedSharedMutex<uint64_t> {};
 
+// What the table says about a key.
+struct CacheCore::Served {
+  std::optional<Answer> answer = std::nullopt;  // Nothing: a load is needed.
+  CacheMetric result = kRequestMiss;            // That the lookup counts as.
+  Instant expires_at = Instant::InfinitePast();
+  std::optional<RefreshTrigger> due = std::nullopt;  // The refresh that it starts.
+};
+
 // A read lock of strict mode, or none.
 struct CacheCore::ReadHold {
   std::optional<KeyLocks::Guard> guard;

@@ -67,6 +67,7 @@ std::optional<Answer> SingleFlight::Wait(CacheCall& call) {
   const Flight::Result& result = flight->FinalResult();
   if (answer.has_value() || call.joined >= result.valid_for_joins_before) return answer;
   if (result.stale) call.result = kRequestStale;
+  call.expires_at = result.expires_at;
   return result.answer;
 }
 
@@ -618,6 +619,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
       }
     } else if (first_invalidation == Flight::kNeverInvalidated) {
       stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, loaded.renews, after, now);
+      if (stored != nullptr && !answered) flight->result.expires_at = stored->expires_at();
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }

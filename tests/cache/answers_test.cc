@@ -167,6 +167,18 @@ std::string GetIfPresent(Stage& stage) {
   return Looked(stage, [&] { return stage.subject.Present(); });
 }
 
+std::string Peek(Stage& stage) {
+  const double hits = stage.subject.Requests("hit"), misses = stage.subject.Requests("miss");
+  const double refreshes = stage.Refreshes(), flights = stage.Flights();
+  const auto [answer, source] = stage.subject.Peek();
+  EXPECT_EQ(stage.subject.Requests("hit"), hits);
+  EXPECT_EQ(stage.subject.Requests("miss"), misses);
+  EXPECT_EQ(stage.Refreshes(), refreshes);
+  EXPECT_EQ(stage.Flights(), flights);
+  if (answer != kOld) return answer.text;
+  return source == CacheSource::kStale ? "stale value" : "value";
+}
+
 std::string Refresh(Stage& stage) {
   const double refreshes = stage.Refreshes();
   const int loads = stage.subject.Loads();
@@ -215,11 +227,11 @@ std::string Invalidated(Stage& stage, bool all) {
 
 TEST_P(AnswersTest, EachCall_InEachState_DoesWhatItsTableSays) {
   const std::function<std::string(Stage&)> calls[] = {
-      Get, GetAtOnce, GetIfPresent, Refresh, Put, [](Stage& stage) { return Invalidated(stage, false); },
+      Get, GetAtOnce, GetIfPresent, Peek, Refresh, Put, [](Stage& stage) { return Invalidated(stage, false); },
   };
   std::vector<std::string> found = {
-      "| the key has | `Get` | `Get`, timeout 0 | `GetIfPresent` | `Refresh` | `Put` | `Invalidate` |",
-      "| --- | --- | --- | --- | --- | --- | --- |"};
+      "| the key has | `Get` | `Get`, timeout 0 | `GetIfPresent` | `Peek` | `Refresh` | `Put` | `Invalidate` |",
+      "| --- | --- | --- | --- | --- | --- | --- | --- |"};
   for (const State& state : kStates) {
     std::string row = std::string("| ") + state.row + " |";
     for (const auto& call : calls) {
@@ -281,14 +293,14 @@ TEST_P(AnswersTest, Get_WhileAnotherCallsLoadRuns_JoinsIt) {
   subject.AwaitLoad(1);
   std::vector<Pending> waiters;
   for (const Asker asker : kAskers) waiters.push_back(subject.AskLaterAs(asker, 1));
-  subject.AwaitParked(6);
+  subject.AwaitParked(1 + std::ssize(kAskers));
   EXPECT_EQ(subject.Present(), "nothing");
   subject.Release(1);
   EXPECT_EQ(leader.get(), 1);
   for (Pending& waiter : waiters) EXPECT_EQ(waiter.get(), 1);
   EXPECT_EQ(subject.Loads(), 1);
-  EXPECT_EQ(subject.Requests("coalesced"), 5);
-  EXPECT_EQ(Metric(subject.registry, "stockade_cache_wait_seconds"), GetParam().pooled ? 6 : 5);
+  EXPECT_EQ(subject.Requests("coalesced"), std::size(kAskers));
+  EXPECT_EQ(Metric(subject.registry, "stockade_cache_wait_seconds"), std::size(kAskers) + (GetParam().pooled ? 1 : 0));
   EXPECT_EQ(Metric(subject.registry, "stockade_cache_waiters"), 0);
 }
 
@@ -443,7 +455,7 @@ TEST_P(OwnThreadTest, Get_LeaderGivesUpButItsLoaderHasAValue_AllCallersGetIt) {
 
 TEST_P(AnswersTest, Loader_AsksForItsOwnKey_FailedPreconditionAndForAnotherWorks) {
   for (const Asker asker : kAskers) {
-    if (asker == Asker::kGetAsync && !GetParam().pooled) continue;  // Its load would wait in the background.
+    if (IsAsync(asker) && !GetParam().pooled) continue;  // Its load would wait in the background.
     Subject subject(GetParam());
     subject.load = [&](const Load& load) {
       if (load.key == 1) {

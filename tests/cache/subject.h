@@ -17,9 +17,11 @@
 
 namespace stockade::testing {
 
-enum class Asker { kGet, kGetOrLoad, kGetAsync, kGetAllOfOne, kGetAllOfThree };
-inline constexpr Asker kAskers[] = {Asker::kGet, Asker::kGetOrLoad, Asker::kGetAsync, Asker::kGetAllOfOne,
-                                    Asker::kGetAllOfThree};
+enum class Asker { kGet, kGetOrLoad, kGetEntry, kGetAsync, kGetOrAsync, kGetAllOfOne, kGetAllOfThree };
+inline constexpr Asker kAskers[] = {Asker::kGet,        Asker::kGetOrLoad,   Asker::kGetEntry,     Asker::kGetAsync,
+                                    Asker::kGetOrAsync, Asker::kGetAllOfOne, Asker::kGetAllOfThree};
+// They never load on the thread of their caller.
+inline bool IsAsync(Asker asker) { return asker == Asker::kGetAsync || asker == Asker::kGetOrAsync; }
 
 // What a parameterised suite varies.
 struct Shape {
@@ -28,7 +30,8 @@ struct Shape {
   bool pooled = false;  // Loads run on a load_executor. Otherwise they run on the threads of their callers.
 
   friend void PrintTo(const Shape& shape, std::ostream* out) {
-    static constexpr const char* kNames[] = {"Get", "GetOrLoad", "GetAsync", "GetAllOfOne", "GetAllOfThree"};
+    static constexpr const char* kNames[] = {"Get",        "GetOrLoad",   "GetEntry",     "GetAsync",
+                                             "GetOrAsync", "GetAllOfOne", "GetAllOfThree"};
     *out << kNames[static_cast<size_t>(shape.asker)] << (shape.boxed ? "Boxed" : "Copied")
          << (shape.pooled ? "Pooled" : "");
   }
@@ -40,7 +43,7 @@ inline std::vector<Shape> Shapes(std::initializer_list<bool> pooled = {false, tr
   std::vector<Shape> shapes;
   for (const bool pools : pooled) {
     for (const Asker asker : kAskers) {
-      if (asker == Asker::kGetAsync && !pools) continue;  // It never loads on the thread of its caller.
+      if (IsAsync(asker) && !pools) continue;
       for (const bool boxed : {false, true}) shapes.push_back({asker, boxed, pools});
     }
   }
@@ -149,6 +152,12 @@ class Subject {
   template <typename Value>
   Answer Lookup(Cache<Value>& cache, Asker asker, int key, const CacheGetOptions& options) {
     if (asker == Asker::kGetOrLoad) return AnswerOf(cache.GetOrLoad(key, LoaderOf<Value>(), options));
+    if (asker == Asker::kGetEntry) {
+      absl::StatusOr<CacheEntry<Value>> entry = cache.GetEntry(key, options);
+      if (!entry.ok()) return {entry.status(), CodeOf(entry.status())};
+      last_source = entry->source;
+      return AnswerOf<Value>(std::move(entry->value));
+    }
     if (asker == Asker::kGetAllOfOne) return AnswerOf(cache.GetAll({key}, options)[0]);
     if (asker == Asker::kGetAllOfThree) {
       ++asked_for_three_;
@@ -175,13 +184,13 @@ class Subject {
   // Asks for `key` in the way of the shape, or of `asker`, and waits for the answer.
   Answer Ask(int key = 1, const CacheGetOptions& options = {}) { return AskAs(shape_.asker, key, options); }
   Answer AskAs(Asker asker, int key, const CacheGetOptions& options = {}) {
-    if (asker == Asker::kGetAsync) return AskLaterAs(asker, key, options).get();
+    if (IsAsync(asker)) return AskLaterAs(asker, key, options).get();
     return shape_.boxed ? Lookup(*boxed_, asker, key, options) : Lookup(*copied_, asker, key, options);
   }
   // The same without waiting. Calls that wait are made on threads of their own.
   Pending AskLater(int key = 1, const CacheGetOptions& options = {}) { return AskLaterAs(shape_.asker, key, options); }
   Pending AskLaterAs(Asker asker, int key, const CacheGetOptions& options = {}) {
-    if (asker != Asker::kGetAsync) {
+    if (!IsAsync(asker)) {
       return std::async(std::launch::async, [=, this] { return AskAs(asker, key, options); });
     }
     const auto promise = std::make_shared<std::promise<Answer>>();
@@ -189,11 +198,26 @@ class Subject {
       EXPECT_EQ(++calls, 1);
       promise->set_value(AnswerOf(answer));
     };
-    shape_.boxed ? boxed_->GetAsync(key, here_, done, options) : copied_->GetAsync(key, here_, done, options);
+    const auto ask = [&](auto& cache) {
+      if (asker == Asker::kGetAsync) return cache.GetAsync(key, here_, done, options);
+      const auto answer = cache.GetOrAsync(key, here_, done, options);
+      if (answer.has_value()) promise->set_value(AnswerOf(*answer));
+    };
+    shape_.boxed ? ask(*boxed_) : ask(*copied_);
     return promise->get_future();
   }
 
   Answer Present(int key = 1) { return shape_.boxed ? PresentIn(*boxed_, key) : PresentIn(*copied_, key); }
+  // "absence" for an absence.
+  std::pair<Answer, CacheSource> Peek(int key = 1) const {
+    const auto peek = [&](const auto& cache) -> std::pair<Answer, CacheSource> {
+      const auto entry = cache.Peek(key);
+      if (!entry.has_value()) return {Answer(), CacheSource::kLoaded};
+      if (!entry->value) return {Answer{{}, "absence"}, entry->source};
+      return {Answer{{}, absl::StrCat(*entry->value), entry->value.get()}, entry->source};
+    };
+    return shape_.boxed ? peek(*boxed_) : peek(*copied_);
+  }
   void Put(int key, int value, const EntryOptions& entry = {}) {
     shape_.boxed ? boxed_->Put(key, std::to_string(value), entry) : copied_->Put(key, value, entry);
   }
@@ -205,6 +229,7 @@ class Subject {
     PutNeighbours();
   }
   absl::Status Update() { return shape_.boxed ? boxed_->UpdateThrough(1, Ok) : copied_->UpdateThrough(1, Ok); }
+  CacheStats Stats() const { return shape_.boxed ? boxed_->Stats() : copied_->Stats(); }
   int64_t size() const { return (shape_.boxed ? boxed_->size() : copied_->size()) - 2; }
   int64_t weight() const { return (shape_.boxed ? boxed_->weight() : copied_->weight()) - 2; }
 
@@ -239,7 +264,8 @@ class Subject {
   MetricsRegistry registry;
   ManualExecutor background;
   absl::Status outcome;
-  EntryOptions entry;  // For the results of loads.
+  EntryOptions entry;                                        // For the results of loads.
+  std::atomic<CacheSource> last_source = CacheSource::kHit;  // Of the last GetEntry() with a value.
   std::function<absl::StatusOr<int>(Load&)> load;
 
  private:

@@ -146,9 +146,13 @@ TEST_P(TagsTest, InvalidateTag_DuringALoadThatWillHaveIt_LaterCallersShareANewLo
   subject.Release(1);
   EXPECT_EQ(leader.get(), 1);
   EXPECT_EQ(waiter.get(), 1);
-  for (const size_t call : {0, 1, 3, 4}) EXPECT_EQ(later[call].get(), 2);
+  for (size_t call = 0; call < later.size(); ++call) {
+    if (!IsAsync(kAskers[call])) EXPECT_EQ(later[call].get(), 2);
+  }
   subject.background.RunAll();  // The load of GetAsync(), if it is its own.
-  EXPECT_EQ(later[2].get(), 2);
+  for (Pending& call : later) {
+    if (call.valid()) EXPECT_EQ(call.get(), 2);
+  }
   EXPECT_EQ(subject.Present(), 2);
   EXPECT_EQ(subject.Loads(), 2) << "one more load for all later callers";
 }

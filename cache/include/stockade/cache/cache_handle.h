@@ -21,6 +21,7 @@ class TypedCache;
 template <typename Value>
 class HeldValue {
  public:
+  HeldValue() = default;
   explicit HeldValue(Pinned pinned) : box_(pinned.Release()) {}
   // `row.reads` must protect the object that has a share in `box`.
   HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
@@ -47,9 +48,12 @@ class HeldValue {
   }
 
   const Value* get() const { return box_ == nullptr ? nullptr : std::addressof(box_->value<Value>()); }
+  std::shared_ptr<const Value> Share() const {
+    return {get(), [kept = *this](const Value*) {}};
+  }
 
  private:
-  const Box* box_;
+  const Box* box_ = nullptr;
   HazardRow::Pin* pin_ = nullptr;
 };
 
@@ -57,6 +61,7 @@ class HeldValue {
 template <typename Value>
 class CopiedValue {
  public:
+  CopiedValue() = default;
   explicit CopiedValue(const Pinned& pinned) : value_(pinned.box()->value<Value>()) {}
   template <typename Copy>
   CopiedValue(HazardRow&, const Copy& copy) : value_(copy.value) {}
@@ -70,6 +75,7 @@ class CopiedValue {
   ~CopiedValue() = default;
 
   const Value* get() const { return value_.has_value() ? std::addressof(*value_) : nullptr; }
+  std::shared_ptr<const Value> Share() const { return std::make_shared<const Value>(*value_); }
 
  private:
   std::optional<Value> value_;
@@ -84,10 +90,11 @@ class CopiedValue {
 // A value type. Different handles may be used, moved and destroyed by different threads, also after the thread that
 // obtained them has ended; one handle may be used by one thread at a time. A move is cheap; a copy writes to a count
 // that all copies share. The last handle of a value runs its destructor if the cache no longer uses the value. A handle
-// that was moved from is empty: get() is null.
+// that was moved from, or made by the default constructor, is empty: get() is null.
 template <typename Value>
 class CacheHandle {
  public:
+  CacheHandle() = default;
   CacheHandle(const CacheHandle&) = default;
   CacheHandle& operator=(const CacheHandle&) = default;
   CacheHandle(CacheHandle&&) noexcept = default;
@@ -98,6 +105,10 @@ class CacheHandle {
   const Value& operator*() const { return *held_.get(); }
   const Value* operator->() const { return held_.get(); }
   const Value* get() const { return held_.get(); }
+  explicit operator bool() const { return get() != nullptr; }
+  // For code that takes a std::shared_ptr, which pins the value in the same way. Null for an empty handle. Allocates
+  // once, and throws std::bad_alloc.
+  std::shared_ptr<const Value> ToShared() const { return *this ? held_.Share() : nullptr; }
 
  private:
   template <typename, typename, typename, typename>

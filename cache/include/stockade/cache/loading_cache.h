@@ -1,12 +1,14 @@
 #ifndef STOCKADE_CACHE_LOADING_CACHE_H_
 #define STOCKADE_CACHE_LOADING_CACHE_H_
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -20,7 +22,9 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/cache_callbacks.h"
+#include "stockade/cache/cache_entry.h"
 #include "stockade/cache/cache_handle.h"
+#include "stockade/cache/cache_stats.h"
 #include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/typed_cache.h"
 #include "stockade/cache/loading_cache_options.h"
@@ -45,6 +49,17 @@ template <typename Hash, typename Key>
 concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r_v<size_t, Hash, const Key&>;
 template <typename Eq, typename Key>
 concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable_r_v<bool, Eq, const Key&, const Key&>;
+
+// What the calls accept in place of a Key, if Hash and Eq have the member type is_transparent: what both accept, and
+// what a Key can be made of. A hit by such a view copies no key; a call that leaves the hit path makes the Key, once.
+// Hash must give a view the hash of the key that it stands for. TransparentStringHash is one for strings.
+template <typename K, typename Key, typename Hash, typename Eq>
+concept CacheKeyView = !std::is_same_v<K, Key> &&
+                       requires {
+                         typename Hash::is_transparent;
+                         typename Eq::is_transparent;
+                       } && std::is_invocable_r_v<size_t, Hash, const K&> &&
+                       std::is_invocable_r_v<bool, Eq, const Key&, const K&> && std::is_constructible_v<Key, const K&>;
 
 // A cache that loads missing values itself, and runs one loader per key however many callers miss the key at the same
 // time (single-flight).
@@ -156,6 +171,52 @@ class LoadingCache {
   absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options) {
     return core_->Get(key, options, nullptr);
   }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const K& key) {
+    return core_->Get(key);
+  }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  absl::StatusOr<Handle> Get(const K& key, const CacheGetOptions& options) {
+    return core_->Get(key, options, nullptr);
+  }
+
+  // Like Get(), and copies the value. Internal also if its copy constructor throws.
+  absl::StatusOr<Value> GetCopy(const Key& key, const CacheGetOptions& options = {}) {
+    return core_->GetCopy(key, options);
+  }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  absl::StatusOr<Value> GetCopy(const K& key, const CacheGetOptions& options = {}) {
+    return core_->GetCopy(key, options);
+  }
+
+  // Like Get(), and says where the value came from and when it expires. Takes a mutex also for a hit.
+  absl::StatusOr<CacheEntry<Value>> GetEntry(const Key& key, const CacheGetOptions& options = {}) {
+    return core_->GetEntry(key, options);
+  }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  absl::StatusOr<CacheEntry<Value>> GetEntry(const K& key, const CacheGetOptions& options = {}) {
+    return core_->GetEntry(key, options);
+  }
+
+  // The entry as it is, without any effect: it loads nothing, starts no refresh, and is neither a use of the entry nor
+  // a request in the metrics. Also a value that has expired and was not removed yet; it has kStale, as has one for
+  // which a tier does not vouch at the moment. An absence or a remembered error has an empty handle. Nothing if there
+  // is no entry, and without memory. With options.strict it does not wait for an update.
+  std::optional<CacheEntry<Value>> Peek(const Key& key) const { return core_->Peek(key); }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  std::optional<CacheEntry<Value>> Peek(const K& key) const {
+    return core_->Peek(key);
+  }
+
+  // Calls `visitor(const Key&, const CacheEntry<Value>&)` for the values in memory, until it returns false. As Peek(),
+  // without effect. Values that are in the cache during the whole call are visited once each; those that come or go
+  // meanwhile, perhaps. No lock is held while `visitor` runs, which may call the cache. O(entries), and a share of each
+  // of 16 values at a time.
+  //   Internal: `visitor` threw, which ends the call. Cancelled: the cache is being destroyed. ResourceExhausted: there
+  //   is no memory.
+  absl::Status ForEach(absl::FunctionRef<bool(const Key&, const CacheEntry<Value>&)> visitor) const {
+    return core_->ForEach(visitor);
+  }
 
   // Like Get(), with a loader for this call. Calls for the same key share a flight even if their loaders differ; the
   // loader of the first call runs. A refresh that the call starts uses this loader, too. The loader is copied and may
@@ -167,12 +228,23 @@ class LoadingCache {
     const typename Core::MakeLoader make_loader = copy;
     return core_->Get(key, options, &make_loader);
   }
+  template <CacheKeyView<Key, Hash, Eq> K, typename CallLoader>
+  absl::StatusOr<Handle> GetOrLoad(const K& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
+    const auto copy = [&] { return core_->CopyLoader(loader); };
+    const typename Core::MakeLoader make_loader = copy;
+    return core_->Get(key, options, &make_loader);
+  }
 
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are looked up once. options.timeout applies to the whole call. Without memory for the results, the
+  // Repeated keys are loaded once. options.timeout applies to the whole call. Without memory for the results, the
   // vector is empty.
+  template <std::convertible_to<std::span<const Key>> Keys>
+  std::vector<absl::StatusOr<Handle>> GetAll(const Keys& keys, const CacheGetOptions& options = {}) {
+    return core_->GetAll(keys, options);
+  }
+  // Also for a list: GetAll({"a", "b"}).
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options = {}) {
     return core_->GetAll(keys, options);
   }
@@ -189,9 +261,23 @@ class LoadingCache {
     core_->GetAsync(key, executor, std::move(done), options);
   }
 
+  // The answer at once if Get() need not wait for it: a hit, a stale value, an absence, a remembered error, or
+  // DeadlineExceeded with a time-out of 0. Then `done` does not run. Otherwise nothing, and `done` runs later, as for
+  // GetAsync(). A hit costs as much as that of Get() and allocates nothing: `done` becomes an AsyncCallback only if the
+  // call has to wait.
+  template <typename Callback>
+  std::optional<absl::StatusOr<Handle>> GetOrAsync(const Key& key, Executor& executor, Callback&& done,
+                                                   const CacheGetOptions& options = {}) {
+    return core_->GetOrAsync(key, executor, std::forward<Callback>(done), options);
+  }
+
   // Returns the value if it is present and fresh. Never loads and never waits for a load; may start a refresh. Nothing
   // without memory.
   std::optional<Handle> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
+  template <CacheKeyView<Key, Hash, Eq> K>
+  std::optional<Handle> GetIfPresent(const K& key) {
+    return core_->GetIfPresent(key);
+  }
 
   // Loads `key` in the background unless it is being loaded, whatever the cache contains. The current value is served
   // until the load has ended, and afterwards if it failed; use Invalidate() if the value must not be served any more.
@@ -246,6 +332,14 @@ class LoadingCache {
   // weight() exceeds max_weight by at most one entry per thread that is currently storing one.
   int64_t size() const { return core_->size(); }
   int64_t weight() const { return core_->weight(); }
+  // The counts of the metrics, and the state, for a program that shows or compares them itself. They are read one after
+  // another, so calls that run meanwhile may be in some of them. O(threads).
+  CacheStats Stats() const { return core_->Stats(); }
+
+  // Changes options.max_weight. With a smaller one, evicts until the weight is within it before it returns, some
+  // entries at a time, while other calls go on. Caches are divided into as many parts as the first bound is worth, so
+  // begin with the usual one. InvalidArgument: it is not from 1 to 2^56. Cancelled: the cache is being destroyed.
+  absl::Status SetMaxWeight(int64_t max_weight) { return core_->SetMaxWeight(max_weight); }
 
  private:
   struct Made {};  // Makes the constructor's call unambiguous.

@@ -31,6 +31,8 @@
 namespace stockade::cache_internal {
 
 STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
+// InvalidArgument: it is out of range.
+absl::Status CheckMaxWeight(std::string_view name, int64_t max_weight);
 [[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
 
 // The parts that all others use: the options, the types and functions of the user, errors and logs, counts, threads.
@@ -60,6 +62,7 @@ class STOCKADE_EXPORT CacheBase {
   friend class TierSide;
 
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
+  int64_t max_weight() const { return max_weight_.load(std::memory_order_relaxed); }
   Instant Now() const { return options_.clock->Now(); }
   void Count(CacheMetric metric) { metrics_.Add(metric); }
   // Counts kRequestHit if one load and one store are enough. Otherwise returns false and counts nothing.
@@ -139,6 +142,8 @@ class STOCKADE_EXPORT CacheBase {
   std::atomic<int64_t> waiters_{0};
   std::atomic<int64_t> entries_{0};
   std::atomic<int64_t> weight_{0};
+  // LoadingCacheOptions::max_weight, until SetMaxWeight() changes it. A bound for later stores, so relaxed.
+  std::atomic<int64_t> max_weight_;
   // Last: its gauges read the counts above.
   ComponentMetrics metrics_;
   StripedCells* const cells_ = metrics_.enabled() ? &metrics_.set()->cells() : nullptr;

@@ -17,6 +17,8 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/lazy_thread_pool.h"
+#include "stockade/cache/cache_entry.h"
+#include "stockade/cache/cache_stats.h"
 #include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/single_flight.h"
@@ -60,6 +62,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void InvalidateTag(std::string_view tag) STOCKADE_EXCLUDES(kShardMutex);
   void InvalidateAll() STOCKADE_EXCLUDES(kShardMutex);
   absl::Status AwaitInvalidations(absl::Duration timeout);
+  absl::Status SetMaxWeight(int64_t max_weight) STOCKADE_EXCLUDES(kShardMutex);
+  CacheStats Stats() const;
   // Called once, before the destructor.
   void Shutdown() STOCKADE_EXCLUDES(kShardMutex);
   // Called once, before all calls: joins the tier of the options, if there is one.
@@ -71,6 +75,19 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // The calls; the caller is inside the gate, except for GetAsync().
   Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
+  // What a CacheEntry has.
+  struct Found {
+    Answer answer;  // An error for an absence.
+    CacheSource source;
+    absl::Duration expires_in;
+  };
+  Found FindEntryOf(const KeyAt& at, const CacheGetOptions& options) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  // The answer of a call that need not wait. Nothing: it must, and has counted as nothing.
+  std::optional<Answer> FindAtOnce(const KeyAt& at, const CacheGetOptions& options) STOCKADE_EXCLUDES(kShardMutex);
+  // Nothing: there is no entry.
+  std::optional<Found> Peek(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
+  // Calls `visit` for each value, with the box of its key, until it returns false.
+  absl::Status ForEach(absl::FunctionRef<bool(const Box& key, Found found)> visit) STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Pinned> FindIfPresent(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);
   // Each key once.
   std::vector<Answer> FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options)
@@ -103,6 +120,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   friend class TierSide;
 
   struct ReadHold;
+  struct Served;
   struct Part;
   struct Claimed;
   class Clearing;
@@ -119,8 +137,9 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   std::optional<Answer> ServeOrJoin(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, Enqueue enqueue)
       STOCKADE_EXCLUDES(kShardMutex);
   void EnqueueWaiter(CacheCall& call) STOCKADE_REQUIRES(kShardMutex);
-  std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
-                              std::optional<RefreshTrigger>& due) STOCKADE_REQUIRES(kShardMutex);
+  Served Serve(const KeyAt& at, Instant now, bool stale_too) STOCKADE_REQUIRES(kShardMutex);
+  std::optional<Answer> TryAnswer(const KeyAt& at, CacheCall& call) STOCKADE_EXCLUDES(kShardMutex);
+  Found FoundIn(const Slot& slot, Answer answer, Instant now) const STOCKADE_REQUIRES(kShardMutex);
   void QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr& loader, AfterUnlock& after)
       STOCKADE_REQUIRES(kShardMutex);
 

@@ -6,6 +6,10 @@
 
 #include "stockade/metrics/metric_set.h"
 
+namespace stockade {
+struct CacheStats;
+}
+
 namespace stockade::cache_internal {
 
 // Indices into CacheMetricDefs(). Each request counts as exactly one of the first five.
@@ -39,6 +43,9 @@ enum CacheMetric : size_t {
 };
 
 std::span<const MetricDef> CacheMetricDefs();
+
+// The counts of a set with these metrics.
+void ReadCounts(const MetricSet& set, CacheStats& stats);
 
 }  // namespace stockade::cache_internal
 

@@ -73,11 +73,14 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
       STOCKADE_REQUIRES(kShardMutex);
   void ReportLeaving(const Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   RemovalCause VictimsCause(const Slot& victim, Instant now) const STOCKADE_REQUIRES(kShardMutex);
-  bool Exceeds() const { return weight_.load(std::memory_order_relaxed) > options_.max_weight; }
+  bool Exceeds() const { return weight_.load(std::memory_order_relaxed) > max_weight(); }
   void Trim(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex) {
-    if (Exceeds()) EvictUntilItFits(spared, after);
+    if (Exceeds()) EvictUntilItFits(spared, SIZE_MAX, after);
   }
-  void EvictUntilItFits(const Slot* spared, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool EvictUntilItFits(const Slot* spared, size_t most, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  int64_t FullShard(int64_t max_weight) const;
+  // Changes the bound, and evicts until the weight is within it.
+  void Bound(int64_t max_weight) noexcept STOCKADE_EXCLUDES(kShardMutex);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, AfterUnlock& after) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   void Notify(std::list<Removal> removed) noexcept STOCKADE_EXCLUDES(kShardMutex);
@@ -110,7 +113,7 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;
-  const int64_t full_shard_;                     // The weight from which on a shard is full.
+  std::atomic<int64_t> full_shard_;              // The weight from which on a shard is full.
   const std::unique_ptr<EntryIndex[]> indexes_;  // By shard.
   const std::unique_ptr<Shard[]> shards_;
   std::atomic<bool> reclaim_planned_{false};

@@ -152,9 +152,9 @@ class alignas(64) SlotOf final : public Slot {
   };
 
   // The look of a thread that is in a Read of the cache. `row.reads` protects what it has seen. kLight: `row` is
-  // ThisLightRow().
-  template <bool kLight, typename Eq>
-  [[gnu::always_inline]] Look Read(const Key& key, HazardRow& row, Seen& seen) const {
+  // ThisLightRow(). K: Key, or what Eq compares with it.
+  template <bool kLight, typename Eq, typename K>
+  [[gnu::always_inline]] Look Read(const K& key, HazardRow& row, Seen& seen) const {
     const uint32_t first = seq.load(std::memory_order_acquire);
     SyncPoint();
     std::conditional_t<kKeyCopied, CopyOf<Key>, None> copy;

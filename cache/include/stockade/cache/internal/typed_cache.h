@@ -24,6 +24,7 @@
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/cache_callbacks.h"
+#include "stockade/cache/cache_entry.h"
 #include "stockade/cache/cache_handle.h"
 #include "stockade/cache/internal/cache_core.h"
 #include "stockade/cache/internal/erased.h"
@@ -81,7 +82,9 @@ class TypedCache final : public CacheCore {
                   Slab::TypeOf<SlotT>()),
         callbacks_(std::move(callbacks)) {}
 
-  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) {
+  // Where K is not Key, it is a view of one: see LoadingCache.
+  template <typename K>
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const K& key) {
     try {
       return FindOr<absl::StatusOr<Handle>>(key,
                                             [&](const Look& look) { return Find(key, default_call_, nullptr, look); });
@@ -89,7 +92,8 @@ class TypedCache final : public CacheCore {
       return ThrownError();
     }
   }
-  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options,
+  template <typename K>
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const K& key, const CacheGetOptions& options,
                                                     const MakeLoader* make_loader) {
     try {
       return FindOr<absl::StatusOr<Handle>>(key,
@@ -98,13 +102,66 @@ class TypedCache final : public CacheCore {
       return ThrownError();
     }
   }
-  [[gnu::always_inline]] std::optional<Handle> GetIfPresent(const Key& key) {
+  template <typename K>
+  [[gnu::always_inline]] std::optional<Handle> GetIfPresent(const K& key) {
     try {
       return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return FindPresent(key, look); });
     } catch (...) {
       LogThrown("GetIfPresent() finds nothing");
       return std::nullopt;
     }
+  }
+
+  template <typename K>
+  absl::StatusOr<Value> GetCopy(const K& key, const CacheGetOptions& options) {
+    static_assert(std::is_copy_constructible_v<Value>, "GetCopy() needs a value that can be copied: use Get()");
+    const absl::StatusOr<Handle> got = Get(key, options, nullptr);
+    if (!got.ok()) return got.status();
+    return Guarded<absl::StatusOr<Value>>("copying a value", [&]() -> absl::StatusOr<Value> { return **got; });
+  }
+
+  template <typename K>
+  absl::StatusOr<CacheEntry<Value>> GetEntry(const K& key, const CacheGetOptions& options) {
+    CheckFork();
+    try {
+      const Key& own = OwnKey(key);
+      const KeyAt at = Hashed(own);
+      CallGate::Call inside(*gate_, at.shard);
+      if (!inside.inside()) return CancelledError();
+      Found found = FindEntryOf(at, options);
+      if (!found.answer.ok()) return found.answer.status();
+      return EntryOf(std::move(found));
+    } catch (...) {
+      return ThrownError();
+    }
+  }
+
+  template <typename K>
+  std::optional<CacheEntry<Value>> Peek(const K& key) {
+    CheckFork();
+    try {
+      const Key& own = OwnKey(key);
+      const KeyAt at = Hashed(own);
+      CallGate::Call inside(*gate_, at.shard);
+      if (!inside.inside()) return std::nullopt;
+      std::optional<Found> found = CacheCore::Peek(at);
+      if (!found.has_value()) return std::nullopt;
+      return EntryOf(*std::move(found));
+    } catch (...) {
+      LogThrown("Peek() finds nothing");
+      return std::nullopt;
+    }
+  }
+
+  absl::Status ForEach(absl::FunctionRef<bool(const Key&, const CacheEntry<Value>&)> visitor) {
+    CheckFork();
+    CallGate::Call inside(*gate_, 0);
+    if (!inside.inside()) return CancelledError();
+    return Guarded<absl::Status>("a visitor of ForEach()", [&] {
+      return CacheCore::ForEach([&](const Box& key, Found found) {
+        return visitor(static_cast<const KeyBox<Key>&>(key).key, EntryOf(std::move(found)));
+      });
+    });
   }
 
   // For a MakeLoader. InvalidArgument: the loader is empty.
@@ -117,29 +174,44 @@ class TypedCache final : public CacheCore {
     });
   }
 
-  std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options) {
+  // Hits are answered first, each on its own; the others are looked up together.
+  std::vector<absl::StatusOr<Handle>> GetAll(std::span<const Key> keys, const CacheGetOptions& options) {
     CheckFork();
     std::vector<absl::StatusOr<Handle>> answers;
+    std::vector<const Key*> missed;
     try {
       answers.reserve(keys.size());
+      for (const Key& key : keys) {
+        std::optional<Handle> hit = TryFind(key);
+        if (!hit.has_value()) missed.push_back(std::addressof(key));
+        answers.push_back(hit.has_value() ? absl::StatusOr<Handle>(*std::move(hit)) : NotFoundYet());
+      }
+      if (missed.empty()) return answers;
     } catch (const std::bad_alloc&) {
+      answers.clear();
+      return answers;
+    } catch (...) {
+      answers.assign(keys.size(), ThrownError());
       return answers;
     }
-    const auto all = [&](const absl::Status& error) {
-      answers.clear();
-      while (answers.size() < keys.size()) answers.emplace_back(error);
+    // Where there is no hit.
+    const auto fill = [&](auto next) {
+      for (absl::StatusOr<Handle>& answer : answers) {
+        if (!answer.ok()) answer = next();
+      }
     };
     try {
       CallGate::Call inside(*gate_, 0);
       if (!inside.inside()) {
-        all(CancelledError());
+        fill([&] { return CancelledError(); });
         return answers;
       }
       std::vector<size_t> index_of;
-      const std::vector<Answer> found = FindAll(EachOnce(keys, index_of), options);
-      for (const size_t index : index_of) answers.push_back(HandleOf(found[index]));
+      const std::vector<Answer> found = FindAll(EachOnce(missed, index_of), options);
+      fill([&, index = index_of.begin()]() mutable { return HandleOf(found[*index++]); });
     } catch (...) {
-      all(ThrownError());
+      const absl::Status thrown = ThrownError();
+      fill([&] { return thrown; });
     }
     return answers;
   }
@@ -149,11 +221,34 @@ class TypedCache final : public CacheCore {
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
     try {
+      std::vector<const Key*> all;
+      all.reserve(keys.size());
+      for (const Key& key : keys) all.push_back(std::addressof(key));
       std::vector<size_t> index_of;
-      return CacheCore::WarmUp(EachOnce(keys, index_of), options);
+      return CacheCore::WarmUp(EachOnce(all, index_of), options);
     } catch (...) {
       return ThrownError();
     }
+  }
+
+  template <typename Callback>
+  std::optional<absl::StatusOr<Handle>> GetOrAsync(const Key& key, Executor& executor, Callback&& done,
+                                                   const CacheGetOptions& options) {
+    if constexpr (requires { done == nullptr; }) {
+      if (done == nullptr) NoCallbackFatal();
+    }
+    try {
+      if (std::optional<Handle> hit = TryFind(key)) return *std::move(hit);
+      CheckFork();
+      const KeyAt at = Hashed(key);
+      CallGate::Call inside(*gate_, at.shard);
+      if (!inside.inside()) return CancelledError();
+      if (std::optional<Answer> answer = FindAtOnce(at, options)) return HandleOf(*std::move(answer));
+    } catch (...) {
+      return ThrownError();
+    }
+    GetAsync(key, executor, std::forward<Callback>(done), options);
+    return std::nullopt;
   }
 
   void GetAsync(const Key& key, Executor& executor, Done done, const CacheGetOptions& options) {
@@ -247,7 +342,8 @@ class TypedCache final : public CacheCore {
 
   // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
   // The index uses the lowest and the 16 highest bits, the shards use others.
-  static uint64_t HashOf(const Key& key) {
+  template <typename K>
+  static uint64_t HashOf(const K& key) {
     __extension__ using Product = unsigned __int128;
     const Product product = Product{uint64_t{Hash()(key)}} * 0x9E3779B97F4A7C15;
     return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
@@ -256,11 +352,24 @@ class TypedCache final : public CacheCore {
     const uint64_t hash = HashOf(key);
     return {std::addressof(key), hash, ShardOfHash(hash)};
   }
+  // The key that a view stands for; a key itself is not copied.
+  template <typename K>
+  static decltype(auto) OwnKey(const K& key) {
+    if constexpr (std::is_same_v<K, Key>) {
+      return (key);
+    } else {
+      return Key(key);
+    }
+  }
   static const Key& KeyOf(const void* key) { return *static_cast<const Key*>(key); }
   static SlotT& Typed(Slot& slot) { return static_cast<SlotT&>(slot); }
   static const SlotT& Typed(const Slot& slot) { return static_cast<const SlotT&>(slot); }
-  // Hits announce this as their caller.
 
+  static CacheEntry<Value> EntryOf(Found found) {
+    return {found.answer.ok() ? Handle(*std::move(found.answer)) : Handle(), found.source, found.expires_in};
+  }
+  // Needs no memory.
+  static absl::StatusOr<Handle> NotFoundYet() { return absl::Status(absl::StatusCode::kUnknown, {}); }
   static absl::StatusOr<Handle> HandleOf(Answer answer) {
     if (!answer.ok()) return answer.status();
     return Handle(*std::move(answer));
@@ -272,8 +381,8 @@ class TypedCache final : public CacheCore {
   // FindOr() handles the simplest hits in as few instructions as possible, because that number limits what a core can
   // do while it waits for memory. `otherwise` handles the other cases; it gets the open read and the entry that was
   // found.
-  template <typename Result, typename Otherwise>
-  [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise) {
+  template <typename Result, typename K, typename Otherwise>
+  [[gnu::always_inline]] Result FindOr(const K& key, const Otherwise& otherwise) {
     HazardRow* const row = ThisLightRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise(Look());
     HazardRow::Read read = HazardRow::Read::Light(*row, reader());
@@ -293,7 +402,8 @@ class TypedCache final : public CacheCore {
   // Hits that are not in their home cell, among others. Returns nothing if the call must look up the key under the
   // mutex. This is also the case for an Eq or a clock that uses a cache from within a hit. `read` is open whenever the
   // thread may read.
-  std::optional<Handle> FindUnlocked(const Key& key, const HazardRow::Read& read) {
+  template <typename K>
+  std::optional<Handle> FindUnlocked(const K& key, const HazardRow::Read& read) {
     constexpr int kLooks = 16;  // At a slot that is being written.
     std::optional<Handle> hit;
     if (read.row() == nullptr) return hit;
@@ -322,22 +432,39 @@ class TypedCache final : public CacheCore {
     return {*row, reader()};
   }
 
+  // A hit, if it is one without the mutex.
+  template <typename K>
+  [[gnu::always_inline]] std::optional<Handle> TryFind(const K& key) {
+    return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return TryFindOther(key, look); });
+  }
+  template <typename K>
+  [[gnu::noinline]] std::optional<Handle> TryFindOther(const K& key, const Look& look) {
+    HazardRow::Read read(look.open);
+    Seen seen;
+    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
+    const HazardRow::Read opened = Open(read.Release());
+    return FindUnlocked(key, opened);
+  }
+
   // These handle the hits on entries that expire, and leave all else to a search.
-  [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
+  template <typename K>
+  [[gnu::noinline]] absl::StatusOr<Handle> Find(const K& key, const CacheGetOptions& options,
                                                 const MakeLoader* make_loader, const Look& look) {
     HazardRow::Read read(look.open);
     Seen seen;
     if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
     return Search(key, options, make_loader, read.Release());
   }
-  [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
+  template <typename K>
+  [[gnu::noinline]] std::optional<Handle> FindPresent(const K& key, const Look& look) {
     HazardRow::Read read(look.open);
     Seen seen;
     if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
     return SearchPresent(key, read.Release());
   }
   // Reads the slot again, because to pass on what was read there would cost the simplest hits instructions.
-  [[gnu::always_inline]] bool TryHit(const Key& key, const Look& look, Seen& seen) {
+  template <typename K>
+  [[gnu::always_inline]] bool TryHit(const K& key, const Look& look, Seen& seen) {
     if (look.slot == nullptr || Typed(*look.slot).template Read<true, Eq>(key, *look.open, seen) != SlotLook::kThis ||
         !MayHit(*look.slot, seen.seq, seen.plain_hit_until) || !TryCountHit()) {
       return false;
@@ -346,23 +473,27 @@ class TypedCache final : public CacheCore {
     return true;
   }
 
-  [[gnu::noinline]] absl::StatusOr<Handle> Search(const Key& key, const CacheGetOptions& options,
+  template <typename K>
+  [[gnu::noinline]] absl::StatusOr<Handle> Search(const K& key, const CacheGetOptions& options,
                                                   const MakeLoader* make_loader, HazardRow* open) {
     CheckFork();
     HazardRow::Read read = Open(open);
     if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
-    const KeyAt at = Hashed(key);
+    const Key& own = OwnKey(key);
+    const KeyAt at = Hashed(own);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return CancelledError();
     read.End();
     return HandleOf(CacheCore::Find(at, options, make_loader));
   }
 
-  [[gnu::noinline]] std::optional<Handle> SearchPresent(const Key& key, HazardRow* open) {
+  template <typename K>
+  [[gnu::noinline]] std::optional<Handle> SearchPresent(const K& key, HazardRow* open) {
     CheckFork();
     HazardRow::Read read = Open(open);
     if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
-    const KeyAt at = Hashed(key);
+    const Key& own = OwnKey(key);
+    const KeyAt at = Hashed(own);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return std::nullopt;
     read.End();
@@ -372,16 +503,16 @@ class TypedCache final : public CacheCore {
   }
 
   // Each distinct key once; `index_of` gets the index of each of `keys`.
-  std::vector<KeyAt> EachOnce(const std::vector<Key>& keys, std::vector<size_t>& index_of) const {
+  std::vector<KeyAt> EachOnce(const std::vector<const Key*>& keys, std::vector<size_t>& index_of) const {
     const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
     const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
     std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
     std::vector<KeyAt> distinct;
     distinct.reserve(keys.size());
     index_of.reserve(keys.size());
-    for (const Key& key : keys) {
-      const auto [found, added] = seen.try_emplace(std::addressof(key), distinct.size());
-      if (added) distinct.push_back(Hashed(key));
+    for (const Key* const key : keys) {
+      const auto [found, added] = seen.try_emplace(key, distinct.size());
+      if (added) distinct.push_back(Hashed(*key));
       index_of.push_back(found->second);
     }
     return distinct;

@@ -1,0 +1,441 @@
+// Stats, GetEntry, Peek, ForEach, GetOrAsync, GetCopy, SetMaxWeight, lookup by view: what the tables of docs/CACHE.md
+// do not say about them.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "cache/subject.h"
+#include "stockade/cache/transparent_string_hash.h"
+
+namespace stockade::testing {
+namespace {
+
+class CallsTest : public ShapeTest {};
+INSTANTIATE_TEST_SUITE_P(Shapes, CallsTest, ::testing::ValuesIn(Shapes()), NameOf);
+
+TEST_P(CallsTest, Stats_AfterEachResult_AreTheCountsOfTheMetrics) {
+  Subject subject(GetParam(), {.ttl = absl::Seconds(10), .negative_ttl = absl::Seconds(10)});
+  const CacheStats before = subject.Stats();
+  EXPECT_EQ(subject.Ask(1), 1);
+  EXPECT_EQ(subject.Ask(1), 1);
+  subject.outcome = absl::NotFoundError("none");
+  EXPECT_EQ(subject.Ask(2), "NOT_FOUND");
+  EXPECT_EQ(subject.Ask(2), "NOT_FOUND");
+  subject.outcome = absl::UnavailableError("down");
+  EXPECT_EQ(subject.Ask(3), "UNAVAILABLE");
+  subject.AwaitNoFlights();
+  const CacheStats stats = subject.Stats().Since(before);
+  EXPECT_EQ(stats.misses, 3u);
+  EXPECT_EQ(stats.negative, 1u);
+  EXPECT_EQ(static_cast<double>(stats.hits), Metric(subject.registry, "stockade_cache_requests_total", "hit"));
+  EXPECT_EQ(stats.loads_succeeded + stats.loads_not_found, 2u) << "a batch that finds nothing succeeds";
+  EXPECT_EQ(stats.loads_failed, 1u);
+  EXPECT_EQ(stats.entries, subject.size() + 2);
+  EXPECT_EQ(stats.flights, 0);
+  EXPECT_EQ(stats.requests(), stats.hits + 4);
+  EXPECT_DOUBLE_EQ(stats.hit_ratio(), static_cast<double>(stats.hits + 1) / static_cast<double>(stats.hits + 4));
+  subject.Invalidate(1);
+  EXPECT_EQ(subject.Stats().Since(before).invalidated, 1u);
+  EXPECT_EQ(subject.Stats().Since(subject.Stats()).requests(), 0u);
+  EXPECT_EQ(subject.Stats().Since(subject.Stats()).hit_ratio(), 1);
+}
+
+TEST(StatsTest, Stats_WithoutMetrics_OnlyTheState) {
+  IntCache cache({.max_weight = 7, .metrics = nullptr}, ItsKey);
+  EXPECT_EQ(**cache.Get(1), 1);
+  const CacheStats stats = cache.Stats();
+  EXPECT_EQ(stats.entries, 1);
+  EXPECT_EQ(stats.max_weight, 7);
+  EXPECT_EQ(stats.requests(), 0u);
+  EXPECT_FALSE(stats.tier.has_value());
+}
+
+TEST(GetEntryTest, GetEntry_InEachState_SaysWhereFromAndHowLong) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  absl::Status outcome;
+  const auto load = [&](const int& key, LoadContext& context) -> absl::StatusOr<int> {
+    if (key == 5) context.set_ttl(absl::ZeroDuration());
+    if (!outcome.ok()) return outcome;
+    return key;
+  };
+  IntCache cache({.ttl = absl::Seconds(10), .stale_if_error = absl::Hours(1), .clock = &clock, .metrics = &registry},
+                 load);
+  const auto loaded = cache.GetEntry(1);
+  EXPECT_EQ(*loaded->value, 1);
+  EXPECT_EQ(loaded->source, CacheSource::kLoaded);
+  EXPECT_EQ(loaded->expires_in, absl::Seconds(10));
+  clock.Advance(absl::Seconds(3));
+  const auto hit = cache.GetEntry(1);
+  EXPECT_EQ(hit->source, CacheSource::kHit);
+  EXPECT_EQ(hit->expires_in, absl::Seconds(7));
+  clock.Advance(absl::Seconds(9));
+  outcome = absl::UnavailableError("down");
+  EXPECT_EQ(cache.GetEntry(1)->source, CacheSource::kStale);
+  const auto stale = cache.GetEntry(1);
+  EXPECT_EQ(*stale->value, 1);
+  EXPECT_EQ(stale->source, CacheSource::kStale);
+  EXPECT_EQ(stale->expires_in, -absl::Seconds(2));
+  outcome = absl::OkStatus();
+  const auto not_stored = cache.GetEntry(5);
+  EXPECT_EQ(*not_stored->value, 5);
+  EXPECT_LE(not_stored->expires_in, absl::ZeroDuration());
+  cache.Put(6, 6, absl::InfiniteDuration());
+  EXPECT_EQ(cache.GetEntry(6)->expires_in, absl::InfiniteDuration());
+  outcome = absl::NotFoundError("none");
+  EXPECT_EQ(cache.GetEntry(7).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(GetEntryTest, GetEntry_JoinsALoad_SaysSoAndWhenItsValueExpires) {
+  MetricsRegistry registry;
+  Door door;
+  IntCache cache({.ttl = absl::Hours(1), .metrics = &registry}, [&](const int& key) -> absl::StatusOr<int> {
+    door.Pass();
+    return key;
+  });
+  std::jthread leader([&] { EXPECT_EQ(cache.GetEntry(1)->source, CacheSource::kLoaded); });
+  door.AwaitArrivals(1);
+  std::jthread joiner([&] {
+    const auto entry = cache.GetEntry(1);
+    EXPECT_EQ(entry->source, CacheSource::kJoined);
+    EXPECT_GT(entry->expires_in, absl::Minutes(50));
+  });
+  AwaitWaiters(registry, 1);
+  door.Open();
+}
+
+template <typename Cache>
+std::map<int, std::string> Visited(const Cache& cache) {
+  std::map<int, std::string> seen;
+  EXPECT_EQ(cache.ForEach([&](const int& key, const auto& entry) {
+    EXPECT_TRUE(
+        seen.emplace(key, absl::StrCat(*entry.value, entry.source == CacheSource::kStale ? " stale" : "")).second);
+    return true;
+  }),
+            absl::OkStatus());
+  return seen;
+}
+
+TEST(PeekTest, Peek_IsNoUse_TheSameEntriesAreEvictedAsIfNobodyHadAsked) {
+  const auto survivors = [](auto look) {
+    IntCache cache({.max_weight = 100, .metrics = nullptr}, ItsKey);
+    for (int key = 0; key < 100; ++key) cache.Put(key, key);
+    for (int key = 0; key < 300; ++key) look(cache, key % 20);
+    for (int key = 100; key < 300; ++key) cache.Put(key, key);
+    return Visited(cache);
+  };
+  const auto untouched = survivors([](IntCache&, int) {});
+  EXPECT_EQ(survivors([](IntCache& cache, int key) { EXPECT_EQ(*cache.Peek(key)->value, key); }), untouched);
+  EXPECT_EQ(survivors([](IntCache& cache, int) { Visited(cache); }), untouched);
+  EXPECT_NE(survivors([](IntCache& cache, int key) { EXPECT_EQ(**cache.Get(key), key); }), untouched);
+}
+
+TEST(PeekTest, Peek_DuringAStrictUpdate_NeitherWaitsNorShowsTheOldValue) {
+  IntCache cache({.strict = true, .metrics = nullptr}, ItsKey);
+  cache.Put(1, 10);
+  EXPECT_TRUE(cache
+                  .UpdateThrough(1,
+                                 [&] {
+                                   std::jthread([&] { EXPECT_FALSE(cache.Peek(1).has_value()); }).join();
+                                   return absl::OkStatus();
+                                 })
+                  .ok());
+}
+
+// 16 values are a step, 256 slots another.
+TEST(ForEachTest, ForEach_ManySizes_EachValueOnce) {
+  for (const int count : {0, 1, 15, 16, 17, 255, 256, 257, 4'000}) {
+    LoadingCache<int, int> copied({.max_weight = 10'000, .metrics = nullptr});
+    LoadingCache<int, std::string> boxed({.max_weight = 10'000, .metrics = nullptr});
+    std::map<int, std::string> expected;
+    for (int key = 0; key < count; ++key) {
+      copied.Put(key, key);
+      boxed.Put(key, std::to_string(key));
+      if (key % 3 == 0) {
+        copied.Invalidate(key);
+        boxed.Invalidate(key);
+      } else {
+        expected[key] = std::to_string(key);
+      }
+    }
+    EXPECT_EQ(Visited(copied), expected);
+    EXPECT_EQ(Visited(boxed), expected);
+  }
+}
+
+TEST(ForEachTest, ForEach_ExpiredAndAbsent_TheFirstAreStaleAndTheOthersLeftOut) {
+  ManualClock clock;
+  IntCache cache({.ttl = absl::Seconds(1), .negative_ttl = absl::Hours(1), .clock = &clock, .metrics = nullptr},
+                 [](const int&) -> absl::StatusOr<int> { return absl::NotFoundError("none"); });
+  cache.Put(1, 10);
+  cache.Put(2, 20, absl::InfiniteDuration());
+  EXPECT_FALSE(cache.Get(3).ok());
+  EXPECT_EQ(cache.size(), 3);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(Visited(cache), (std::map<int, std::string>{{1, "10 stale"}, {2, "20"}}));
+}
+
+TEST(ForEachTest, ForEach_VisitorStopsThrowsOrCallsTheCache) {
+  IntCache cache({.metrics = nullptr}, ItsKey);
+  for (int key = 0; key < 100; ++key) cache.Put(key, key);
+  int visits = 0;
+  EXPECT_EQ(cache.ForEach([&](const int&, const auto&) { return ++visits < 20; }), absl::OkStatus());
+  EXPECT_EQ(visits, 20);
+  const absl::Status thrown =
+      cache.ForEach([](const int&, const auto&) -> bool { throw std::runtime_error("no more"); });
+  EXPECT_EQ(thrown.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(thrown.ToString().find("no more"), std::string::npos);
+  EXPECT_EQ(cache.ForEach([&](const int& key, const auto& entry) {
+    cache.Invalidate(key);
+    cache.Put(key + 1'000, *entry.value);
+    return true;
+  }),
+            absl::OkStatus());
+  EXPECT_EQ(cache.size(), 100);
+}
+
+TEST(ForEachTest, ForEach_BesideStoresAndInvalidations_WhatStaysIsSeenOnce) {
+  LoadingCache<int, std::string> cache({.max_weight = 100'000, .metrics = nullptr});
+  for (int key = 0; key < 1'000; ++key) cache.Put(key, std::to_string(key));
+  std::atomic<bool> done{false};
+  std::vector<std::jthread> writers;
+  for (int writer = 0; writer < 2; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (int i = 0; !done; i = (i + 1) % 5'000) {
+        const int key = 1'000 + writer + 2 * i;
+        i % 3 == 0 ? cache.Invalidate(key + 4) : cache.Put(key, std::to_string(key));
+      }
+    });
+  }
+  for (int round = 0; round < 50; ++round) {
+    std::set<int> seen;
+    EXPECT_EQ(cache.ForEach([&](const int& key, const auto& entry) {
+      EXPECT_EQ(*entry.value, std::to_string(key));
+      if (key < 1'000) EXPECT_TRUE(seen.insert(key).second);
+      return true;
+    }),
+              absl::OkStatus());
+    EXPECT_EQ(seen.size(), 1'000u);
+  }
+  done = true;
+}
+
+struct Uncopyable {
+  explicit Uncopyable(int n) : number(n) {}
+  Uncopyable(const Uncopyable& other) : number(other.number) {
+    if (number < 0) throw std::runtime_error("cannot copy");
+  }
+  Uncopyable(Uncopyable&&) = default;
+  int number;
+};
+
+TEST(GetCopyTest, GetCopy_IsACopyOrTheErrorOrWhatTheCopyThrows) {
+  LoadingCache<int, Uncopyable> cache({.metrics = nullptr}, [](const int& key) -> absl::StatusOr<Uncopyable> {
+    if (key == 0) return absl::NotFoundError("none");
+    return Uncopyable(key);
+  });
+  EXPECT_EQ(cache.GetCopy(1)->number, 1);
+  EXPECT_EQ(cache.GetCopy(0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(cache.GetCopy(-1).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(cache.GetCopy(2, {.timeout = absl::ZeroDuration()}).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(GetOrAsyncTest, GetOrAsync_NeedNotWait_AnswersAtOnceAndNeverCalls) {
+  ManualClock clock;
+  ThreadPool pool(1);
+  MetricsRegistry registry;
+  for (const bool strict : {false, true}) {
+    IntCache cache({.negative_ttl = absl::Seconds(5), .strict = strict, .clock = &clock, .metrics = &registry},
+                   [](const int& key) -> absl::StatusOr<int> {
+                     if (key == 2) return absl::NotFoundError("none");
+                     return key;
+                   });
+    cache.Put(1, 10);
+    (void)cache.Get(2);
+    const auto never = [](IntAnswer) { ADD_FAILURE(); };
+    EXPECT_EQ(**cache.GetOrAsync(1, pool, never).value(), 10);
+    EXPECT_EQ(cache.GetOrAsync(2, pool, never)->status().code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(cache.GetOrAsync(3, pool, never, {.timeout = absl::ZeroDuration()})->status().code(),
+              absl::StatusCode::kDeadlineExceeded);
+    AsyncAnswers answers;
+    EXPECT_FALSE(cache.GetOrAsync(3, pool, answers.Callback()).has_value());
+    EXPECT_EQ(answers.Await(1), Texts{"3"});
+  }
+  EXPECT_EQ(Requests(registry, "hit"), 2);
+  EXPECT_EQ(Requests(registry, "negative"), 2);
+  EXPECT_EQ(Requests(registry, "miss"), 6) << "the two before, those without time and those that loaded";
+}
+
+TEST(SetMaxWeightTest, SetMaxWeight_LessAndMore_EvictsAndThenKeepsMore) {
+  MetricsRegistry registry;
+  std::atomic<int> removed{0};
+  IntCache cache({.max_weight = 2'000, .metrics = &registry},
+                 {.on_removal = [&](const int&, const auto&, RemovalCause cause) {
+                   EXPECT_EQ(cause, RemovalCause::kSize);
+                   ++removed;
+                 }});
+  for (int key = 0; key < 2'000; ++key) cache.Put(key, key);
+  EXPECT_EQ(cache.SetMaxWeight(500), absl::OkStatus());
+  EXPECT_EQ(cache.weight(), 500);
+  EXPECT_EQ(removed, 1'500);
+  EXPECT_EQ(Metric(registry, "stockade_cache_max_weight"), 500);
+  for (int key = 2'000; key < 4'000; ++key) cache.Put(key, key);
+  EXPECT_EQ(cache.weight(), 500);
+  EXPECT_EQ(cache.SetMaxWeight(3'000), absl::OkStatus());
+  for (int key = 4'000; key < 8'000; ++key) cache.Put(key, key);
+  EXPECT_EQ(cache.weight(), 3'000);
+  EXPECT_EQ(cache.Stats().max_weight, 3'000);
+}
+
+TEST(SetMaxWeightTest, SetMaxWeight_Bounds_InvalidOutside) {
+  IntCache cache({.name = "bounded", .metrics = nullptr}, ItsKey);
+  for (const int64_t valid : {int64_t{1}, int64_t{1} << 56}) EXPECT_EQ(cache.SetMaxWeight(valid), absl::OkStatus());
+  for (const int64_t invalid : {int64_t{0}, int64_t{-1}, (int64_t{1} << 56) + 1}) {
+    const absl::Status refused = cache.SetMaxWeight(invalid);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.ToString().find(absl::StrCat("'bounded': max_weight = ", invalid)), std::string::npos) << refused;
+    EXPECT_EQ(cache.Stats().max_weight, int64_t{1} << 56);
+  }
+}
+
+// The weigher runs between the comparison with the old bound and the store.
+TEST(SetMaxWeightTest, SetMaxWeight_WhileAHeavierValueIsStored_ItIsNotStoredAndTheOthersStay) {
+  Door weighing;
+  IntCache cache({.max_weight = 100, .metrics = nullptr}, {.load = ItsKey, .weigh = [&](const int& key, const int&) {
+                                                             if (key != 1) return 1;
+                                                             weighing.Pass();
+                                                             return 50;
+                                                           }});
+  for (int key = 2; key < 6; ++key) cache.Put(key, key);
+  std::jthread storing([&] { EXPECT_EQ(**cache.Get(1), 1); });
+  weighing.AwaitArrivals(1);
+  EXPECT_EQ(cache.SetMaxWeight(10), absl::OkStatus());
+  weighing.Open();
+  storing.join();
+  EXPECT_EQ(cache.weight(), 4);
+  EXPECT_FALSE(cache.Peek(1).has_value());
+}
+
+TEST(SetMaxWeightTest, SetMaxWeight_BesideStores_TheLastBoundHolds) {
+  LoadingCache<int, std::string> cache({.max_weight = 4'000, .metrics = nullptr});
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 3; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 5'000; ++i) {
+        if (thread == 2 && i % 50 == 0) {
+          EXPECT_EQ(cache.SetMaxWeight(i % 100 == 0 ? 64 : 4'000), absl::OkStatus());
+        } else {
+          cache.Put(3 * i + thread, std::to_string(i));
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(cache.SetMaxWeight(100), absl::OkStatus());
+  EXPECT_LE(cache.weight(), 100);
+  EXPECT_EQ(static_cast<int64_t>(Visited(cache).size()), cache.size());
+}
+
+// A string that counts how often it is made.
+struct Name {
+  explicit Name(std::string_view view) : text(view) { ++made; }
+  Name(const Name& other) : text(other.text) { ++made; }
+  std::string text;
+  static inline std::atomic<int> made{0};
+};
+struct NameHash {
+  using is_transparent = void;
+  size_t operator()(const Name& name) const { return (*this)(std::string_view(name.text)); }
+  size_t operator()(std::string_view name) const { return TransparentStringHash()(name); }
+};
+struct NameEq {
+  using is_transparent = void;
+  bool operator()(const Name& a, const Name& b) const { return a.text == b.text; }
+  bool operator()(const Name& a, std::string_view b) const { return a.text == b; }
+};
+
+TEST(ViewTest, EachLookup_ByAView_FindsTheKeysEntryAndAHitMakesNoKey) {
+  ManualClock clock;
+  LoadingCache<Name, int, NameHash, NameEq> cache(
+      {.ttl = absl::Hours(1), .clock = &clock, .metrics = nullptr},
+      [](const Name& name) -> absl::StatusOr<int> { return static_cast<int>(name.text.size()); });
+  const std::string_view view = "four";
+  EXPECT_EQ(**cache.Get(view), 4);
+  EXPECT_GT(Name::made.exchange(0), 0);
+  EXPECT_EQ(**cache.Get(view), 4);
+  EXPECT_EQ(**cache.Get(view, {.timeout = absl::ZeroDuration()}), 4);
+  EXPECT_EQ(**cache.GetIfPresent(view), 4);
+  EXPECT_EQ(*cache.GetCopy(view), 4);
+  EXPECT_EQ(**cache.GetOrLoad(view, [](const Name&) -> absl::StatusOr<int> { return 5; }), 4);
+  EXPECT_EQ(Name::made, 0) << "a hit copies no key";
+  EXPECT_EQ(*cache.GetEntry(view)->value, 4);
+  EXPECT_EQ(*cache.Peek(view)->value, 4);
+  EXPECT_FALSE(cache.GetIfPresent(std::string_view("other")).has_value());
+  EXPECT_EQ(**cache.GetOrLoad(std::string_view("more"), [](const Name&) -> absl::StatusOr<int> { return 9; }), 9);
+  EXPECT_EQ(cache.size(), 2);
+}
+
+TEST(ViewTest, TransparentStringHash_StringViewAndLiteral_AreTheSameKey) {
+  LoadingCache<std::string, int, TransparentStringHash, std::equal_to<>> cache({.metrics = nullptr});
+  cache.Put("key", 1);
+  const std::string longer = "key2";
+  EXPECT_EQ(**cache.GetIfPresent(std::string_view(longer).substr(0, 3)), 1);
+  EXPECT_EQ(**cache.GetIfPresent("key"), 1);
+  EXPECT_EQ(**cache.GetIfPresent(std::string("key")), 1);
+  EXPECT_FALSE(cache.GetIfPresent(longer).has_value());
+}
+
+TEST(ViewTest, EachLookup_ByWhatConvertsToAKey_Compiles) {
+  LoadingCache<std::string, int64_t> cache({.metrics = nullptr});
+  cache.Put("key", 1);
+  EXPECT_EQ(**cache.Get("key"), 1);
+  EXPECT_EQ(*cache.GetCopy("key"), 1);
+  EXPECT_EQ(*cache.GetEntry("key")->value, 1);
+  EXPECT_EQ(*cache.Peek("key")->value, 1);
+  EXPECT_EQ(**cache.GetIfPresent("key"), 1);
+}
+
+TEST(HandleTest, Handle_EmptyFullAndShared) {
+  LoadingCache<int, int> copied({.metrics = nullptr});
+  auto boxed = std::make_unique<LoadingCache<int, std::string>>(LoadingCacheOptions{.metrics = nullptr});
+  CacheHandle<int> none;
+  EXPECT_FALSE(none);
+  EXPECT_EQ(none.ToShared(), nullptr);
+  copied.Put(1, 10);
+  boxed->Put(1, "ten");
+  none = *copied.GetIfPresent(1);
+  EXPECT_TRUE(none);
+  CacheHandle<std::string> text;
+  EXPECT_EQ(text.ToShared(), nullptr);
+  text = *boxed->GetIfPresent(1);
+  const std::shared_ptr<const int> number = none.ToShared();
+  const std::shared_ptr<const std::string> shared = text.ToShared();
+  EXPECT_EQ(shared.get(), text.get()) << "the same value";
+  const CacheHandle<std::string> moved = std::move(text);
+  EXPECT_FALSE(text);  // NOLINT(bugprone-use-after-move)
+  boxed.reset();
+  EXPECT_EQ(*shared, "ten");
+  EXPECT_EQ(*number, 10);
+}
+
+TEST(GetAllSpanTest, GetAll_OfASpanAnArrayAVectorOrAList) {
+  IntCache cache({.metrics = nullptr}, ItsKey);
+  const std::vector<int> keys = {1, 2, 3};
+  const int some[] = {4, 5};
+  EXPECT_EQ(TextsOf(cache.GetAll(std::span(keys).subspan(1))), (Texts{"2", "3"}));
+  EXPECT_EQ(TextsOf(cache.GetAll(some)), (Texts{"4", "5"}));
+  EXPECT_EQ(TextsOf(cache.GetAll(keys)), (Texts{"1", "2", "3"}));
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 6, 1})), (Texts{"1", "6", "1"}));
+  EXPECT_TRUE(cache.GetAll(std::span<const int>()).empty());
+}
+
+}  // namespace
+}  // namespace stockade::testing
