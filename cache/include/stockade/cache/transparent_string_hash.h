@@ -18,7 +18,8 @@ namespace stockade {
 struct TransparentStringHash {
   using is_transparent = void;
 
-  size_t operator()(std::string_view key) const {
+  // Flat, because a call would be a fifth of the instructions of a hit.
+  [[gnu::flatten]] size_t operator()(std::string_view key) const {
     return absl::Hash<absl::string_view>()(absl::string_view(key.data(), key.size()));
   }
 };

@@ -182,9 +182,8 @@ class TypedCache final : public CacheCore {
     try {
       answers.reserve(keys.size());
       for (const Key& key : keys) {
-        std::optional<Handle> hit = TryFind(key);
-        if (!hit.has_value()) missed.push_back(std::addressof(key));
-        answers.push_back(hit.has_value() ? absl::StatusOr<Handle>(*std::move(hit)) : NotFoundYet());
+        answers.push_back(TryFind(key));
+        if (!answers.back().ok()) missed.push_back(std::addressof(key));
       }
       if (missed.empty()) return answers;
     } catch (const std::bad_alloc&) {
@@ -238,7 +237,7 @@ class TypedCache final : public CacheCore {
       if (done == nullptr) NoCallbackFatal();
     }
     try {
-      if (std::optional<Handle> hit = TryFind(key)) return *std::move(hit);
+      if (absl::StatusOr<Handle> hit = TryFind(key); hit.ok()) return hit;
       CheckFork();
       const KeyAt at = Hashed(key);
       CallGate::Call inside(*gate_, at.shard);
@@ -368,8 +367,6 @@ class TypedCache final : public CacheCore {
   static CacheEntry<Value> EntryOf(Found found) {
     return {found.answer.ok() ? Handle(*std::move(found.answer)) : Handle(), found.source, found.expires_in};
   }
-  // Needs no memory.
-  static absl::StatusOr<Handle> NotFoundYet() { return absl::Status(absl::StatusCode::kUnknown, {}); }
   static absl::StatusOr<Handle> HandleOf(Answer answer) {
     if (!answer.ok()) return answer.status();
     return Handle(*std::move(answer));
@@ -432,18 +429,19 @@ class TypedCache final : public CacheCore {
     return {*row, reader()};
   }
 
-  // A hit, if it is one without the mutex.
+  // A hit without the mutex. Not OK: there is none.
   template <typename K>
-  [[gnu::always_inline]] std::optional<Handle> TryFind(const K& key) {
-    return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return TryFindOther(key, look); });
+  [[gnu::always_inline]] absl::StatusOr<Handle> TryFind(const K& key) {
+    return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return TryFindOther(key, look); });
   }
   template <typename K>
-  [[gnu::noinline]] std::optional<Handle> TryFindOther(const K& key, const Look& look) {
+  [[gnu::noinline]] absl::StatusOr<Handle> TryFindOther(const K& key, const Look& look) {
     HazardRow::Read read(look.open);
     Seen seen;
     if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
     const HazardRow::Read opened = Open(read.Release());
-    return FindUnlocked(key, opened);
+    if (std::optional<Handle> hit = FindUnlocked(key, opened)) return *std::move(hit);
+    return absl::Status(absl::StatusCode::kUnknown, {});  // Needs no memory.
   }
 
   // These handle the hits on entries that expire, and leave all else to a search.
