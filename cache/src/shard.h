@@ -127,7 +127,7 @@ class STOCKADE_SCOPED_CAPABILITY ShardLock {
 // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
 // thread has published everything that other threads or that code may wait for. The function that creates one calls
 // Run() when it has released the mutex; the destructor does what an exception has left. Leaving work here needs no
-// memory, except for the calls of the listener and the leases: see ReportLeaving() and GiveBackLease().
+// memory, except for the calls of the listeners and the leases: see ReportLeaving(), NoteFailure() and GiveBackLease().
 struct AfterUnlock {
   explicit AfterUnlock(EntryStore& s) : store(s) {}
   ~AfterUnlock() STOCKADE_EXCLUDES(kShardMutex);
@@ -136,8 +136,8 @@ struct AfterUnlock {
 
   bool idle() const {
     return removed.empty() && boxes.empty() && dropped.empty() && for_load.empty() && for_refresh.empty() &&
-           answered.empty() && !needs_sweep && !may_exceed && !retired && released.empty() && unreported == 0 &&
-           !crowded;
+           answered.empty() && failed.empty() && !needs_sweep && !may_exceed && !retired && released.empty() &&
+           unreported == 0 && !crowded;
   }
 
   void Run() STOCKADE_EXCLUDES(kShardMutex) {
@@ -146,18 +146,19 @@ struct AfterUnlock {
 
   EntryStore& store;
   const int uncaught = std::uncaught_exceptions();
-  std::list<Removal> removed;                             // For the listener.
-  size_t unreported = 0;                                  // Removals for which there was no memory.
-  BoxList boxes;                                          // To be freed.
-  FlightList<&Flight::next_dropped> dropped;              // Their last owner may have to run a destructor.
-  FlightList<&Flight::next_for_load> for_load;            // To be passed to load_executor.
-  FlightList<&Flight::next_for_refresh> for_refresh;      // To be passed to refresh_executor.
-  Waiter::List answered;                                  // Their flights are answered.
-  std::vector<std::pair<FlightPtr, TierLease>> released;  // To be given back to the tier.
-  bool needs_sweep = false;                               // A stored entry expires.
-  bool may_exceed = false;                                // A stored entry may exceed max_weight.
-  bool retired = false;                                   // Boxes wait to be freed.
-  bool crowded = false;                                   // It is to be logged that too many entries have one hash.
+  std::list<Removal> removed;                              // For the listener.
+  size_t unreported = 0;                                   // Removals for which there was no memory.
+  BoxList boxes;                                           // To be freed.
+  FlightList<&Flight::next_dropped> dropped;               // Their last owner may have to run a destructor.
+  FlightList<&Flight::next_for_load> for_load;             // To be passed to load_executor.
+  FlightList<&Flight::next_for_refresh> for_refresh;       // To be passed to refresh_executor.
+  Waiter::List answered;                                   // Their flights are answered.
+  std::vector<std::pair<FlightPtr, absl::Status>> failed;  // For on_load_error.
+  std::vector<std::pair<FlightPtr, TierLease>> released;   // To be given back to the tier.
+  bool needs_sweep = false;                                // A stored entry expires.
+  bool may_exceed = false;                                 // A stored entry may exceed max_weight.
+  bool retired = false;                                    // Boxes wait to be freed.
+  bool crowded = false;                                    // It is to be logged that too many entries have one hash.
 };
 
 // Called between the steps of a long work, which would otherwise take the mutex again before a thread that waits for it

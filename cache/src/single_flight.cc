@@ -319,7 +319,9 @@ bool SingleFlight::TimeOutIfHung(const FlightPtr& current, Instant now, AfterUnl
 // Answers a flight that is past its hard time-out, and gives its lease back: the result of its load is discarded, so
 // other processes need not wait for it.
 void SingleFlight::FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) {
-  Fail(*flight, HardTimeoutError(), now, after);
+  const absl::Status error = HardTimeoutError();
+  NoteFailure(flight, error, after);
+  Fail(*flight, error, now, after);
   GiveBackLease(flight, after);
 }
 
@@ -341,6 +343,16 @@ void SingleFlight::Fail(Flight& flight, Answer error, Instant now, AfterUnlock& 
   }
   AnswerFlight(flight, std::move(error), after);
   if (is_current) RemoveCurrent(shard, flight, after);
+}
+
+// For on_load_error. Without memory, the load is not reported, which is logged.
+void SingleFlight::NoteFailure(const FlightPtr& flight, const absl::Status& error, AfterUnlock& after) const noexcept {
+  if (!has_.on_load_error) return;
+  try {
+    after.failed.emplace_back(flight, error);
+  } catch (const std::bad_alloc&) {
+    LogThrown("a failed load is not reported");
+  }
 }
 
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
@@ -405,6 +417,7 @@ void SingleFlight::Refused(LoadQueue queue, std::span<const FlightPtr> flights) 
     flight->Leave(queue);
     if (flight->started() || flight->queued()) continue;
     if (flight->in_background) LogParts(LogSeverity::kError, refusal.message());
+    NoteFailure(flight, refusal, after);
     Fail(*flight, refusal, Now(), after);
     lock.Unlock();
     after.Run();
@@ -592,7 +605,12 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
   Shard& shard = shards_[flight->key.shard];
   {
     const ShardLock lock(shard);
-    if (late && !flight->answered()) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
+    if (late && !flight->answered()) {
+      const absl::Status error = HardTimeoutError();
+      NoteFailure(flight, error, after);
+      Fail(*flight, error, now, after, loaded.entry);
+    }
+    if (!late && fails) NoteFailure(flight, loaded.answer.status(), after);
     if (gave_up && !flight->answered() && flight->waiters.size() > 1) {
       own = loaded.answer;
       if (shard.flights.IsCurrent(*flight)) {
@@ -701,6 +719,13 @@ void SingleFlight::Settle(AfterUnlock& after) noexcept {
   if (sweeps) PlanSweep();
   if (std::exchange(after.may_exceed, false)) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
+  for (const auto& [flight, error] : std::exchange(after.failed, {})) {
+    const absl::Status told = GuardCallback<absl::Status>("on_load_error", [&] {
+      TellLoadError(flight->key.holder->key(), error);
+      return absl::OkStatus();
+    });
+    if (!told.ok()) LogParts(LogSeverity::kError, "LoadingCache '", options_.name, "': ", told.message());
+  }
   after.dropped.Clear();
   if (std::exchange(after.crowded, false)) LogCrowd();
   if (const size_t unreported = std::exchange(after.unreported, 0); unreported > 0) {

@@ -437,5 +437,78 @@ TEST(GetAllSpanTest, GetAll_OfASpanAnArrayAVectorOrAList) {
   EXPECT_TRUE(cache.GetAll(std::span<const int>()).empty());
 }
 
+// Each failed load is told once, whatever its callers got.
+TEST_P(CallsTest, OnLoadError_EachFailure_OnceWithItsError) {
+  Subject subject(GetParam(),
+                  {.ttl = absl::Seconds(10), .stale_if_error = absl::Hours(1), .retry_backoff = absl::ZeroDuration()});
+  EXPECT_EQ(subject.Ask(1), 1);
+  EXPECT_EQ(subject.Told(0), Texts{});
+  subject.Advance(absl::Seconds(10));
+  subject.outcome = absl::UnavailableError("down");
+  EXPECT_EQ(subject.Ask(1), 1) << "stale";
+  subject.AwaitNoFlights();
+  EXPECT_EQ(subject.Told(1), Texts{"1 UNAVAILABLE: down"});
+  EXPECT_EQ(subject.Ask(2), subject.outcome);
+  subject.AwaitNoFlights();
+  EXPECT_EQ(subject.Told(2), (Texts{"1 UNAVAILABLE: down", "2 UNAVAILABLE: down"}));
+  subject.Refresh(1);
+  subject.RunBackground().get();
+  EXPECT_EQ(subject.Told(3).size(), 3u) << "in the background";
+  for (const absl::Status& no_failure : {absl::NotFoundError("none"), absl::OkStatus()}) {
+    subject.outcome = no_failure;
+    (void)subject.Ask(3);
+    subject.AwaitNoFlights();
+  }
+  EXPECT_EQ(subject.Told(0).size(), 3u);
+}
+
+TEST(LoadErrorTest, OnLoadError_TimeOutThrowingLoaderAndThrowingListener) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  std::vector<std::string> told;
+  Door door;
+  ThreadPool pool(1);
+  IntCache cache({.load_hard_timeout = absl::Seconds(5), .clock = &clock, .load_executor = &pool, .metrics = &registry},
+                 {.load = [&](const int& key) -> absl::StatusOr<int> {
+                    if (key == 2) throw std::runtime_error("no table");
+                    door.Pass();
+                    return key;
+                  },
+                  .on_load_error =
+                      [&](const int& key, const absl::Status& error) {
+                        told.push_back(absl::StrCat(key, " ", CodeOf(error)));
+                        throw std::runtime_error("no log");
+                      }});
+  std::jthread caller([&] { EXPECT_EQ(Text(cache.Get(1)), "DEADLINE_EXCEEDED"); });
+  door.AwaitArrivals(1);
+  AwaitWaiters(registry, 1);
+  clock.Advance(absl::Seconds(5));
+  caller.join();
+  door.Open();
+  SpinUntil([&] { return Metric(registry, "stockade_cache_flights") == 0; });
+  EXPECT_EQ(told, Texts{"1 DEADLINE_EXCEEDED"});
+  EXPECT_EQ(Text(cache.Get(2)), "INTERNAL");
+  SpinUntil([&] { return Metric(registry, "stockade_cache_flights") == 0; });
+}
+
+TEST(LoadErrorTest, OnLoadError_CallersOwnDeadlineOrStop_IsNotTold) {
+  ManualClock clock;
+  std::stop_source stop;
+  int told = 0;
+  IntCache cache({.clock = &clock, .metrics = nullptr},
+                 {.load = [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+                    if (key == 1) {
+                      clock.Advance(absl::Seconds(2));
+                      return absl::DeadlineExceededError("late");
+                    }
+                    stop.request_stop();
+                    return absl::CancelledError("stopped");
+                  },
+                  .on_load_error = [&](const int&, const absl::Status&) { ++told; }});
+  EXPECT_EQ(Text(cache.Get(1, {.timeout = absl::Seconds(1)})), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(Text(cache.Get(2, {.stop = stop.get_token()})), "CANCELLED");
+  EXPECT_EQ(told, 0);
+}
+
 }  // namespace
 }  // namespace stockade::testing

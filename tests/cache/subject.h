@@ -134,7 +134,12 @@ class Subject {
   }
   template <typename Value>
   std::unique_ptr<Cache<Value>> MakeCache(const LoadingCacheOptions& options) {
-    typename Cache<Value>::Callbacks callbacks{.load = LoaderOf<Value>()};
+    typename Cache<Value>::Callbacks callbacks{.load = LoaderOf<Value>(),
+                                               .on_load_error = [this](const int& key, const absl::Status& error) {
+                                                 const std::lock_guard lock(mutex_);
+                                                 told_.push_back(absl::StrCat(key, " ", error.ToString()));
+                                                 changed_.notify_all();
+                                               }};
     if (shape_.asker == Asker::kGetAllOfThree) {
       callbacks.load_all = [this](const auto& keys, auto& batch) { return this->LoadBatch<Value>(keys, batch); };
     }
@@ -155,7 +160,6 @@ class Subject {
     if (asker == Asker::kGetEntry) {
       absl::StatusOr<CacheEntry<Value>> entry = cache.GetEntry(key, options);
       if (!entry.ok()) return {entry.status(), CodeOf(entry.status())};
-      last_source = entry->source;
       return AnswerOf<Value>(std::move(entry->value));
     }
     if (asker == Asker::kGetAllOfOne) return AnswerOf(cache.GetAll({key}, options)[0]);
@@ -245,6 +249,12 @@ class Subject {
     changed_.wait(lock, [&] { return loads_ >= number; });
   }
   int Loads() const { return loads_; }
+  // The failed loads, as on_load_error was told, when there are `count`.
+  Texts Told(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return told_.size() >= count; });
+    return told_;
+  }
   // Runs what is in `background` on a thread of its own.
   std::future<void> RunBackground() { return std::async(std::launch::async, &ManualExecutor::RunAll, &background); }
 
@@ -264,8 +274,7 @@ class Subject {
   MetricsRegistry registry;
   ManualExecutor background;
   absl::Status outcome;
-  EntryOptions entry;                                        // For the results of loads.
-  std::atomic<CacheSource> last_source = CacheSource::kHit;  // Of the last GetEntry() with a value.
+  EntryOptions entry;  // For the results of loads.
   std::function<absl::StatusOr<int>(Load&)> load;
 
  private:
@@ -275,6 +284,7 @@ class Subject {
   std::condition_variable changed_;
   std::map<int, bool> held_;  // Guarded by mutex_, as is what writes loads_.
   std::atomic<int> loads_{0};
+  Texts told_;
   InlineExecutor here_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Cache<int>> copied_;

@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/cache/loading_cache.h"
+#include "stockade/cache/transparent_string_hash.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/acquire_all.h"
 #include "stockade/locks/local_lock_service.h"
@@ -64,6 +67,36 @@ TEST(CacheDocumentTest, TaskSnippets_Run_LoadOnceAndSeeChanges) {
   EXPECT_EQ(ShowAndChange(db, shown), absl::OkStatus());
   EXPECT_EQ(shown, (std::vector<int>{110, 95}));
   EXPECT_EQ(db.queries, 1);
+}
+
+TEST(CacheDocumentTest, LookSnippet_Run_ShowsOneEntry) {
+  struct {
+    absl::StatusOr<std::string> Render(const std::string& path) { return "page " + path; }
+  } db;
+  std::vector<std::string> shown;
+  const auto show = [&](const std::string& key, absl::Duration) { shown.push_back(key); };
+
+  using Pages = stockade::LoadingCache<std::string, std::string, stockade::TransparentStringHash, std::equal_to<>>;
+  Pages pages({.name = "pages", .ttl = absl::Minutes(5)}, [&](const std::string& path) { return db.Render(path); });
+
+  std::string_view path = "/shoes";                        // Of a request. A hit copies no key.
+  absl::StatusOr<std::string> copy = pages.GetCopy(path);  // The value instead of a handle.
+  auto entry = pages.GetEntry(path);                       // With its source, and the time until it expires.
+  bool known = pages.Peek(path).has_value();               // No load, no use, no count.
+  absl::Status walked = pages.ForEach([&](const std::string& key, const stockade::CacheEntry<std::string>& page) {
+    show(key, page.expires_in);
+    return true;  // Go on.
+  });
+  double ratio = pages.Stats().hit_ratio();          // And all other counts, without a scrape.
+  absl::Status bounded = pages.SetMaxWeight(1'000);  // Evicts what is too much before it returns.
+
+  EXPECT_EQ(*copy, "page /shoes");
+  EXPECT_EQ(entry->source, stockade::CacheSource::kHit);
+  EXPECT_TRUE(known);
+  EXPECT_TRUE(walked.ok());
+  EXPECT_EQ(shown, std::vector<std::string>{"/shoes"});
+  EXPECT_GT(ratio, 0);
+  EXPECT_TRUE(bounded.ok());
 }
 
 TEST(CacheDocumentTest, OptionsSnippet_Run_KeepsAStaleValueAndAnAbsence) {

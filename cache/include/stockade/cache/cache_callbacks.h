@@ -39,6 +39,13 @@ struct CacheCallbacks {
   // destroyed. If there is no memory for the call, it is left out, which is logged.
   using RemovalListener = std::function<void(const Key&, const CacheHandle<Value>&, RemovalCause)>;
 
+  // Invoked after each load of a key that failed: with the loader's error, Internal if the loader threw,
+  // DeadlineExceeded if the hard time-out passed, or ResourceExhausted if an executor dropped the load; by the thread
+  // that has answered its callers. For logs and breakers: it knows also of loads in the background, and of those whose
+  // callers got a stale value. Not invoked for NotFound, for Cancelled, nor if the load failed because the call that
+  // ran it passed its deadline or was stopped. May call the cache. Exceptions are logged.
+  using LoadErrorListener = std::function<void(const Key&, const absl::Status&)>;
+
   // Without `load`, a single key is loaded as a batch of one. Without `load` and `load_all`, values come from
   // GetOrLoad() and Put(), and a Get() that would have to load is FailedPrecondition. Without a weigher each entry
   // weighs 1.
@@ -46,6 +53,7 @@ struct CacheCallbacks {
   BatchLoader load_all = {};
   Weigher weigh = {};
   RemovalListener on_removal = {};
+  LoadErrorListener on_load_error = {};
   // For a cache with a tier.
   CacheCodec<Key, Value> codec = {};
 };

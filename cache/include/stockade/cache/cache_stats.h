@@ -47,7 +47,7 @@ struct STOCKADE_EXPORT CacheStats {
     const uint64_t all = requests();
     return all == 0 ? 1 : static_cast<double>(hits + stale + negative) / static_cast<double>(all);
   }
-  // What was counted since `earlier`, with the present state and the present `tier`.
+  // The counts since `earlier`, with the present state and the present `tier`.
   CacheStats Since(const CacheStats& earlier) const;
 };
 

@@ -50,8 +50,8 @@ concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r
 template <typename Eq, typename Key>
 concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable_r_v<bool, Eq, const Key&, const Key&>;
 
-// What the calls accept in place of a Key, if Hash and Eq have the member type is_transparent: what both accept, and
-// what a Key can be made of. A hit by such a view copies no key; a call that leaves the hit path makes the Key, once.
+// Calls accept a view in place of a Key if Hash and Eq have the member type is_transparent: a type that both take, and
+// of which a Key can be made. A hit by such a view copies no key; a call that leaves the hit path makes the Key, once.
 // Hash must give a view the hash of the key that it stands for. TransparentStringHash is one for strings.
 template <typename K, typename Key, typename Hash, typename Eq>
 concept CacheKeyView = !std::is_same_v<K, Key> &&

@@ -47,6 +47,7 @@ class STOCKADE_EXPORT CacheBase {
     bool load_all;
     bool weigh;
     bool on_removal;
+    bool on_load_error;
     bool boxes;      // An entry has a box for its key, its value, or both: see SlotOf.
     bool key_boxes;  // For its key only.
   };
@@ -104,6 +105,7 @@ class STOCKADE_EXPORT CacheBase {
   virtual std::string TextOf(const void* key) const = 0;
   virtual int64_t Weigh(const void* key, const void* value) const STOCKADE_EXCLUDES(kShardMutex) = 0;
   virtual void TellRemoval(const Removal& removal) const STOCKADE_EXCLUDES(kShardMutex) = 0;
+  virtual void TellLoadError(const void* key, const absl::Status& error) const STOCKADE_EXCLUDES(kShardMutex) = 0;
   // The box of an entry with this key and this value, which may be null. Null if its slot needs none.
   // `renews`: the value may have been stored before.
   virtual Pinned BoxFor(const void* key, const Pinned& value, bool renews) const = 0;

@@ -75,7 +75,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // The calls; the caller is inside the gate, except for GetAsync().
   Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
-  // What a CacheEntry has.
+  // A CacheEntry without its type.
   struct Found {
     Answer answer;  // An error for an absence.
     CacheSource source;

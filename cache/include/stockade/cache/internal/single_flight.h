@@ -76,6 +76,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   void FailHung(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void Fail(Flight& flight, Answer error, Instant now, AfterUnlock& after, const EntryOptions& entry = {}) noexcept
       STOCKADE_REQUIRES(kShardMutex);
+  void NoteFailure(const FlightPtr& flight, const absl::Status& error, AfterUnlock& after) const noexcept;
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
                     AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
 

@@ -77,6 +77,7 @@ class TypedCache final : public CacheCore {
                    .load_all = static_cast<bool>(callbacks.load_all),
                    .weigh = static_cast<bool>(callbacks.weigh),
                    .on_removal = static_cast<bool>(callbacks.on_removal),
+                   .on_load_error = static_cast<bool>(callbacks.on_load_error),
                    .boxes = SlotT::kBoxed,
                    .key_boxes = !SlotT::kKeyCopied && SlotT::kValueCopied},
                   Slab::TypeOf<SlotT>()),
@@ -193,7 +194,7 @@ class TypedCache final : public CacheCore {
       answers.assign(keys.size(), ThrownError());
       return answers;
     }
-    // Where there is no hit.
+    // If it is no hit.
     const auto fill = [&](auto next) {
       for (absl::StatusOr<Handle>& answer : answers) {
         if (!answer.ok()) answer = next();
@@ -544,6 +545,9 @@ class TypedCache final : public CacheCore {
   void TellRemoval(const Removal& removal) const override {
     const auto& key = static_cast<const KeyBox<Key>&>(*removal.key.box());
     callbacks_.on_removal(key.key, Handle(removal.value), removal.cause);
+  }
+  void TellLoadError(const void* key, const absl::Status& error) const override {
+    callbacks_.on_load_error(KeyOf(key), error);
   }
   Pinned BoxFor(const void* key, const Pinned& value, bool renews) const override {
     if constexpr (!SlotT::kBoxed) return nullptr;
