@@ -437,7 +437,7 @@ TEST(GetAllSpanTest, GetAll_OfASpanAnArrayAVectorOrAList) {
   EXPECT_TRUE(cache.GetAll(std::span<const int>()).empty());
 }
 
-// Each failed load is told once, whatever its callers got.
+// Each failed load is reported once, whatever its callers got.
 TEST_P(CallsTest, OnLoadError_EachFailure_OnceWithItsError) {
   Subject subject(GetParam(),
                   {.ttl = absl::Seconds(10), .stale_if_error = absl::Hours(1), .retry_backoff = absl::ZeroDuration()});

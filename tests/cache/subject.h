@@ -139,6 +139,7 @@ class Subject {
                                                  const std::lock_guard lock(mutex_);
                                                  told_.push_back(absl::StrCat(key, " ", error.ToString()));
                                                  changed_.notify_all();
+                                                 changed_.notify_all();
                                                }};
     if (shape_.asker == Asker::kGetAllOfThree) {
       callbacks.load_all = [this](const auto& keys, auto& batch) { return this->LoadBatch<Value>(keys, batch); };
@@ -249,7 +250,7 @@ class Subject {
     changed_.wait(lock, [&] { return loads_ >= number; });
   }
   int Loads() const { return loads_; }
-  // The failed loads, as on_load_error was told, when there are `count`.
+  // The failed loads that on_load_error got, when there are `count`.
   Texts Told(size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return told_.size() >= count; });
