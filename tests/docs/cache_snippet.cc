@@ -1,4 +1,5 @@
-// The snippet of docs/CACHE.md, where it compiles and runs. snippets_test.cc compares the two.
+// The snippets of docs/CACHE.md and docs/CACHE_MIGRATION.md, where they compile and run. snippets_test.cc compares the
+// two.
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "quickstart/cache_map.h"
 #include "stockade/cache/loading_cache.h"
 
 namespace {
@@ -24,6 +26,7 @@ struct Session {
 };
 
 struct Database {
+  absl::StatusOr<int> CountOf(const std::string&) { return 7; }
   absl::StatusOr<Session> FetchSession(const std::string& id) { return Session{"user of " + id}; }
   int VersionOf(const std::string& id) { return rows.at(id).version; }
   absl::StatusOr<Product> Fetch(const std::string& id, stockade::Instant /*deadline*/) {
@@ -87,6 +90,42 @@ TEST(CacheDocumentTest, Snippet_Run_LoadsABatchAndSeesTheChange) {
   products.InvalidateTag("brand:nike");
 
   EXPECT_EQ(products.size(), 0);
+}
+
+TEST(CacheMigrationDocumentTest, Snippets_Run_FindWhatTheyStored) {
+  Database db;
+  int left = 0;
+
+  quickstart::CacheMap<std::string, int> stock({.name = "stock", .max_weight = 10'000, .ttl = absl::Minutes(1)});
+  stock.insert_or_assign("dunk-low", 3);
+  if (auto found = stock.find("dunk-low")) left = *found;
+  stock.erase("dunk-low");
+
+  stockade::LoadingCache<std::string, int> counts({.name = "counts", .ttl = absl::Minutes(1)},
+                                                  [&](const std::string& id) { return db.CountOf(id); });
+  absl::StatusOr<int> count = counts.GetCopy("dunk-low");  // In place of: look up, compute, store.
+
+  EXPECT_EQ(left, 3);
+  EXPECT_EQ(*count, 7);
+}
+
+TEST(CacheMapTest, EachCall_IsThatOfAMap) {
+  quickstart::CacheMap<int, std::string> map({.max_weight = 3, .metrics = nullptr});
+  EXPECT_TRUE(map.empty());
+  EXPECT_FALSE(map.find(1));
+  EXPECT_THROW((void)map.at(1), std::out_of_range);
+  map.insert_or_assign(1, "one");
+  map.insert_or_assign(1, "uno");
+  EXPECT_EQ(map.at(1), "uno");
+  const auto found = map.find(1);
+  map.erase(1);
+  map.erase(2);
+  EXPECT_EQ(*found, "uno") << "a handle keeps the value";
+  EXPECT_FALSE(map.contains(1));
+  for (int key = 0; key < 10; ++key) map.insert_or_assign(key, "n");
+  EXPECT_EQ(map.size(), 3u) << "its bound";
+  map.clear();
+  EXPECT_TRUE(map.empty());
 }
 
 TEST(CacheDocumentTest, Snippet_KeysFromOutside_AreFoundByAbslHash) {
