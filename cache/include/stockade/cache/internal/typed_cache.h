@@ -63,6 +63,14 @@ class KeyHolderOf final : public KeyHolder {
   const Key key_;
 };
 
+// For emplace_back(): constructs the result of a function in its place, where the compiler elides the move (CWG 2327).
+template <typename Make>
+struct MadeInPlace {
+  explicit MadeInPlace(Make m) : make(m) {}
+  operator std::invoke_result_t<Make>() const { return make(); }  // NOLINT(google-explicit-constructor)
+  Make make;
+};
+
 // The part of a cache that depends on its types: it answers hits, and runs the user's functions for the core.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class TypedCache final : public CacheCore {
@@ -183,7 +191,7 @@ class TypedCache final : public CacheCore {
     try {
       answers.reserve(keys.size());
       for (const Key& key : keys) {
-        answers.push_back(TryFind(key));
+        answers.emplace_back(MadeInPlace([&] { return TryFind(key); }));
         if (!answers.back().ok()) missed.push_back(std::addressof(key));
       }
       if (missed.empty()) return answers;
@@ -210,8 +218,8 @@ class TypedCache final : public CacheCore {
       const std::vector<Answer> found = FindAll(EachOnce(missed, index_of), options);
       fill([&, index = index_of.begin()]() mutable { return HandleOf(found[*index++]); });
     } catch (...) {
-      const absl::Status thrown = ThrownError();
-      fill([&] { return thrown; });
+      const absl::StatusOr<Handle> thrown = ThrownError();
+      fill([&]() -> const absl::StatusOr<Handle>& { return thrown; });
     }
     return answers;
   }
