@@ -5,6 +5,7 @@ int main(int argc, char** argv) {
   using namespace stockade::bench;
   return BenchMain(argc, argv, [](Suite& suite) {
     AddHitRows(suite);
+    AddCallRows(suite);
     AddWriteRows(suite);
     AddLatencyRows(suite);
     AddRemovalRows(suite);

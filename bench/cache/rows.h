@@ -6,6 +6,7 @@
 namespace stockade::bench {
 
 void AddBuildRows(Suite& suite);
+void AddCallRows(Suite& suite);
 void AddHitRatioRows(Suite& suite);
 void AddHitRows(Suite& suite);
 void AddLatencyRows(Suite& suite);
