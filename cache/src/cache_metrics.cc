@@ -57,7 +57,7 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_cache_entries", "Entries, including cached absences."},
     {MetricType::kGauge, "stockade_cache_weight", "Weight of all entries, in the unit of max_weight."},
     {MetricType::kGauge, "stockade_cache_max_weight",
-     "Bound of stockade_cache_weight: LoadingCacheOptions::max_weight."},
+     "Bound of stockade_cache_weight: LoadingCacheOptions::max_weight, or that of SetMaxWeight()."},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "size"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "expired"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "invalidated"},

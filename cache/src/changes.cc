@@ -94,7 +94,10 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
       old = FindEntry(at);
     }
     if (const FlightPtr flight = Current(at); flight != nullptr) {
-      if (!flight->answered()) AnswerFlight(*flight, box == nullptr ? Boxed(value) : box, after);
+      if (!flight->answered()) {
+        if (fits) flight->result.expires_at = times->expires_at;
+        AnswerFlight(*flight, box == nullptr ? Boxed(value) : box, after);
+      }
       RemoveCurrent(shard, *flight, after);
     }
     const bool may_be_over = shard.walk.over_at != Instant::InfiniteFuture() ||

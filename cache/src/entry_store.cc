@@ -103,7 +103,7 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
       shard_mask_(shard_count_ - 1),
-      full_shard_(FullShard(options_.max_weight)),
+      full_share_(0.9 / static_cast<double>(shard_count_)),
       indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
       shards_(std::make_unique<Shard[]>(shard_count_)),
       sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
@@ -116,15 +116,12 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
 
 EntryStore::~EntryStore() = default;
 
-int64_t EntryStore::FullShard(int64_t max_weight) const {
-  return static_cast<int64_t>(0.9 * static_cast<double>(max_weight) / static_cast<double>(shard_count_));
-}
-
-// Evicts in steps, so that the listener has little to do at once.
+// Evicts in steps, so that the listener has little to do at once. A store adds its weight and then reads the bound; the
+// fence makes sure that it reads the new one, or that its weight is seen here.
 void EntryStore::Bound(int64_t max_weight) noexcept {
   constexpr size_t kStep = 16;
   max_weight_.store(max_weight, std::memory_order_relaxed);
-  full_shard_.store(FullShard(max_weight), std::memory_order_relaxed);
+  HeavyFence();
   while (Exceeds()) {
     AfterUnlock after(*this);
     const bool evicted = EvictUntilItFits(nullptr, kStep, after);
@@ -248,7 +245,7 @@ const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Rem
 inline bool EntryStore::EvictsItsOwn(const EntryTable& entries, int64_t weight) const {
   constexpr size_t kMany = 1000;
   return weight_.load(std::memory_order_relaxed) + weight > max_weight() && entries.size() >= kMany &&
-         entries.weight() >= full_shard_.load(std::memory_order_relaxed);
+         static_cast<double>(entries.weight()) >= full_share_ * static_cast<double>(max_weight());
 }
 
 // Counts an entry that was just added if too many entries have its hash. Returns whether that must be logged, when the

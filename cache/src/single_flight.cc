@@ -136,6 +136,7 @@ std::optional<Answer> SingleFlight::GiveUp(CacheCall& call, Instant now, AfterUn
     const Slot* const entry = FindValue(call.flight->key.at());
     if (entry != nullptr && now < TimesOf(*entry).stale_until) {
       call.result = kRequestStale;
+      call.expires_at = entry->expires_at();
       return ValueOf(*entry);
     }
   }
@@ -377,6 +378,7 @@ void SingleFlight::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& 
     if (!MayServe(*old, now) && options_.stale_if_error == absl::ZeroDuration()) return;
     error = ValueOf(*old);
     flight.result.stale = now >= times.expires_at;
+    flight.result.expires_at = times.expires_at;
   } catch (const std::bad_alloc&) {
     LogThrown("a failed load is not replaced by an old value");
   }

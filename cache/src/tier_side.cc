@@ -244,6 +244,7 @@ bool TierSide::AnswerStale(const FlightPtr& flight, AfterUnlock& after) {
   after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
   flight->RunWithin(nullptr);
   flight->result.stale = now >= entry->expires_at();
+  flight->result.expires_at = entry->expires_at();
   TierLease lease = std::exchange(flight->tier->lease, {});
   core.Finish(flight, now, after);
   core.AnswerFlight(*flight, std::move(value), after);

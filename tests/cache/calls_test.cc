@@ -10,10 +10,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "cache/subject.h"
 #include "stockade/cache/transparent_string_hash.h"
+#include "support/scale.h"
 
 namespace stockade::testing {
 namespace {
@@ -79,7 +81,9 @@ TEST(GetEntryTest, GetEntry_InEachState_SaysWhereFromAndHowLong) {
   EXPECT_EQ(hit->expires_in, absl::Seconds(7));
   clock.Advance(absl::Seconds(9));
   outcome = absl::UnavailableError("down");
-  EXPECT_EQ(cache.GetEntry(1)->source, CacheSource::kStale);
+  const auto failed = cache.GetEntry(1);
+  EXPECT_EQ(failed->source, CacheSource::kStale);
+  EXPECT_EQ(failed->expires_in, -absl::Seconds(2));
   const auto stale = cache.GetEntry(1);
   EXPECT_EQ(*stale->value, 1);
   EXPECT_EQ(stale->source, CacheSource::kStale);
@@ -324,6 +328,24 @@ TEST(SetMaxWeightTest, SetMaxWeight_WhileAHeavierValueIsStored_ItIsNotStoredAndT
   EXPECT_FALSE(cache.Peek(1).has_value());
 }
 
+TEST(SetMaxWeightTest, SetMaxWeight_BesideOneStore_OneOfThemEvicts) {
+  IntCache cache({.max_weight = 1'000, .metrics = nullptr});
+  for (int64_t round = 0; round < Scaled(20'000, 200'000); ++round) {
+    ASSERT_EQ(cache.SetMaxWeight(11), absl::OkStatus());
+    for (int key = 0; key < 10; ++key) cache.Put(key, key);
+    std::atomic<bool> go{false};
+    std::jthread storing([&] {
+      while (!go) {
+      }
+      cache.Put(10, 10);
+    });
+    go = true;
+    ASSERT_EQ(cache.SetMaxWeight(10), absl::OkStatus());
+    storing.join();
+    ASSERT_LE(cache.weight(), 10) << round;
+  }
+}
+
 TEST(SetMaxWeightTest, SetMaxWeight_BesideStores_TheLastBoundHolds) {
   LoadingCache<int, std::string> cache({.max_weight = 4'000, .metrics = nullptr});
   std::vector<std::jthread> threads;
@@ -419,9 +441,12 @@ TEST(HandleTest, Handle_EmptyFullAndShared) {
   const std::shared_ptr<const int> number = none.ToShared();
   const std::shared_ptr<const std::string> shared = text.ToShared();
   EXPECT_EQ(shared.get(), text.get()) << "the same value";
-  const CacheHandle<std::string> moved = std::move(text);
-  EXPECT_FALSE(text);  // NOLINT(bugprone-use-after-move)
-  boxed.reset();
+  {
+    const CacheHandle<std::string> moved = std::move(text);
+    EXPECT_FALSE(text);  // NOLINT(bugprone-use-after-move)
+  }
+  none = CacheHandle<int>();
+  boxed.reset();  // Only the shared pointers have the values now.
   EXPECT_EQ(*shared, "ten");
   EXPECT_EQ(*number, 10);
 }
@@ -510,5 +535,148 @@ TEST(LoadErrorTest, OnLoadError_CallersOwnDeadlineOrStop_IsNotTold) {
   EXPECT_EQ(told, 0);
 }
 
+// Each count of Stats() is that of its metric; all of them differ from zero, and most from each other.
+TEST(StatsTest, Stats_EachCount_IsThatOfItsMetric) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  ManualExecutor background;
+  absl::Status outcome;
+  IntCache cache({.max_weight = 20,
+                  .ttl = absl::Seconds(10),
+                  .negative_ttl = absl::Seconds(1),
+                  .stale_if_error = absl::Hours(1),
+                  .retry_backoff = absl::Seconds(1),
+                  .load_hard_timeout = absl::Seconds(5),
+                  .clock = &clock,
+                  .refresh_executor = &background,
+                  .metrics = &registry},
+                 [&](const int& key, auto& load) -> absl::StatusOr<int> {
+                   clock.Advance(absl::Milliseconds(1));
+                   if (key == 2) clock.Advance(absl::Seconds(6));
+                   if (key == 3 && load.previous() != nullptr) return load.NotModified();
+                   if (!outcome.ok()) return outcome;
+                   return key;
+                 });
+  for (int key = 10; key < 40; ++key) cache.Put(key, key);
+  for (int i = 0; i < 7; ++i) (void)cache.Get(39);
+  for (int i = 0; i < 2; ++i) (void)cache.Get(3);
+  (void)cache.Get(2);
+  outcome = absl::NotFoundError("none");
+  for (int i = 0; i < 4; ++i) (void)cache.Get(1);
+  cache.Refresh(3);
+  background.RunAll();
+  clock.Advance(absl::Seconds(10));
+  outcome = absl::UnavailableError("down");
+  for (int i = 0; i < 3; ++i) (void)cache.Get(39);
+  cache.Invalidate(39);
+  clock.Advance(absl::Hours(2));
+  for (int key = 10; key < 39; ++key) (void)cache.GetIfPresent(key);
+  const CacheStats stats = cache.Stats();
+  const std::tuple<uint64_t, const char*, const char*> counts[] = {
+      {stats.hits, "requests_total", "hit"},
+      {stats.stale, "requests_total", "stale"},
+      {stats.misses, "requests_total", "miss"},
+      {stats.negative, "requests_total", "negative"},
+      {stats.loads_succeeded, "loads_total", "success"},
+      {stats.loads_not_found, "loads_total", "not_found"},
+      {stats.loads_not_modified, "loads_total", "not_modified"},
+      {stats.loads_failed, "loads_total", "error"},
+      {stats.loads_timed_out, "loads_total", "timeout"},
+      {stats.evicted, "evictions_total", "size"},
+      {stats.expired, "evictions_total", "expired"},
+      {stats.invalidated, "evictions_total", "invalidated"},
+      {stats.refreshes, "refreshes_total", "manual"},
+  };
+  for (const auto& [count, name, label] : counts) {
+    EXPECT_EQ(static_cast<double>(count), Metric(registry, absl::StrCat("stockade_cache_", name), label)) << label;
+    EXPECT_GT(count, 0u) << label;
+  }
+  EXPECT_GT(stats.load_time, absl::Seconds(6));
+  EXPECT_EQ(stats.Since(stats).evicted, 0u);
+  EXPECT_EQ(stats.Since(stats).load_time, absl::ZeroDuration());
+}
+
+struct NoCopy {
+  NoCopy() = default;
+  NoCopy(const NoCopy&) { throw std::runtime_error("no copy"); }
+  void operator()(IntAnswer) const { ADD_FAILURE(); }
+};
+
+TEST(GetOrAsyncTest, GetOrAsync_TheCallbackCannotBeCopied_InternalAndNothingRuns) {
+  ThreadPool pool(1);
+  IntCache cache({.metrics = nullptr}, ItsKey);
+  const NoCopy done;
+  EXPECT_EQ(cache.GetOrAsync(1, pool, done)->status().code(), absl::StatusCode::kInternal);
+  cache.Put(1, 1);
+  EXPECT_EQ(**cache.GetOrAsync(1, pool, done).value(), 1) << "a hit copies none";
+}
+
+// The destructor waits for a call whose callback is still being made.
+TEST(GetOrAsyncTest, Destructor_WhileTheCallbackIsMade_WaitsForTheCall) {
+  struct Slow {
+    explicit Slow(Door& d) : door(&d) {}
+    Slow(const Slow& other) : door(other.door) { door->Pass(); }
+    void operator()(const IntAnswer& answer) const { EXPECT_EQ(Text(answer), "CANCELLED"); }
+    Door* door;
+  };
+  InlineExecutor here;
+  Door door;
+  auto cache = std::make_unique<IntCache>(LoadingCacheOptions{.metrics = nullptr}, ItsKey);
+  IntCache* const raw = cache.get();
+  const Slow done(door);
+  std::jthread caller([&] { (void)raw->GetOrAsync(1, here, done); });
+  door.AwaitArrivals(1);
+  std::atomic<bool> gone{false};
+  std::jthread destroyer([&] {
+    cache.reset();
+    gone = true;
+  });
+  SpinUntil([&] { return raw->GetAll({1})[0].status().code() == absl::StatusCode::kCancelled; });
+  EXPECT_FALSE(gone);
+  door.Open();
+}
+
+// A Hash that throws for one key.
+struct HashWithoutMemory {
+  size_t operator()(int key) const {
+    if (key == 2) throw std::bad_alloc();
+    return static_cast<size_t>(key);
+  }
+};
+
+TEST(GetAllSpanTest, GetAll_HashThrows_EachKeyHasAnAnswer) {
+  LoadingCache<int, int, HashWithoutMemory> cache({.metrics = nullptr});
+  cache.Put(1, 10);
+  const auto answers = cache.GetAll({1, 2, 3});
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(**answers[0], 10);
+  EXPECT_EQ(CodeOf(answers[1].status()), "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(CodeOf(answers[2].status()), "RESOURCE_EXHAUSTED");
+}
+
+TEST(GetEntryTest, GetEntry_APutAnswersTheLoad_SaysWhenThatExpires) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  Door door;
+  ThreadPool pool(1);
+  IntCache cache({.ttl = absl::Seconds(10), .clock = &clock, .load_executor = &pool, .metrics = &registry},
+                 [&](const int& key) -> absl::StatusOr<int> {
+                   door.Pass();
+                   return key;
+                 });
+  std::jthread caller([&] {
+    const auto entry = cache.GetEntry(1);
+    EXPECT_EQ(*entry->value, 5);
+    EXPECT_EQ(entry->expires_in, absl::Seconds(10));
+  });
+  door.AwaitArrivals(1);
+  AwaitWaiters(registry, 1);
+  cache.Put(1, 5);
+  caller.join();
+  door.Open();
+}
+
 }  // namespace
 }  // namespace stockade::testing
+
+template class ::stockade::LoadingCache<std::string, std::unique_ptr<int>>;  // Values that can only be moved.

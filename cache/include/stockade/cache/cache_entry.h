@@ -22,7 +22,8 @@ struct CacheEntry {
   // Empty for an absence or an error.
   CacheHandle<Value> value = {};
   CacheSource source = CacheSource::kHit;
-  // Until the value expires. InfiniteDuration: never. Zero or less: it has expired, or the cache has not stored it.
+  // Until the value expires. InfiniteDuration: never. Zero or less: it has expired, or the cache had not stored it
+  // when it answered, as with a tier for the value of a Put() that answers a load.
   absl::Duration expires_in = absl::ZeroDuration();
 };
 

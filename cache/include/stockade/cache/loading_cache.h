@@ -83,14 +83,14 @@ concept CacheKeyView = !std::is_same_v<K, Key> &&
 // own key, or a key whose load waits for it (A needs B while B needs A), the call is FailedPrecondition. The cache
 // detects this for calls on the loader's thread, but not for calls on threads that the loader starts.
 //
-// Thread-safe. Get(), GetOrLoad(), GetAll() and WarmUp() block if they load or wait for a load. UpdateThrough() and the
-// destructor block, and all calls block for short times on a mutex that guards 1/16 of the keys. Calls are expected
-// O(1) per key unless stated otherwise. `Key` must be copyable and `Value` movable; a stored value is never changed.
-// Destructors of keys and values run without a lock of the cache, as all callbacks do. Removed keys and values are
-// destroyed in batches, at most 100 ms after their removal, on a thread that removes something or on a thread that all
-// caches share. A batch has the entries that left within one tick of the coarse clock (1 to 10 ms), and at most 64
-// entries or a hundredth of max_weight. With a clock other than the system clock there are no batches. Hash and Eq must
-// not call the cache.
+// Thread-safe. Get(), GetCopy(), GetEntry(), GetOrLoad(), GetAll() and WarmUp() block if they load or wait for a load.
+// UpdateThrough() and the destructor block, and all calls block for short times on a mutex that guards 1/16 of the
+// keys. Calls are expected O(1) per key unless stated otherwise. `Key` must be copyable and `Value` movable; a stored
+// value is never changed. Destructors of keys and values run without a lock of the cache, as all callbacks do. Removed
+// keys and values are destroyed in batches, at most 100 ms after their removal, on a thread that removes something or
+// on a thread that all caches share. A batch has the entries that left within one tick of the coarse clock (1 to 10
+// ms), and at most 64 entries or a hundredth of max_weight. With a clock other than the system clock there are no
+// batches. Hash and Eq must not call the cache.
 //
 // No call throws. If a copy or move of a key or value, Hash, Eq, or an executor throws, the calls that needed it return
 // kInternal. A value that was loaded and cannot be stored because of an exception is returned nevertheless, and the
@@ -104,7 +104,7 @@ concept CacheKeyView = !std::is_same_v<K, Key> &&
 // error has none. Put() then invalidates the key, and an invalidation removes all entries, for which no memory is
 // needed. With a tier, such an invalidation may not reach other processes, which is logged: they serve what they have
 // until it expires. A std::bad_alloc that a loader throws is kInternal, as all that it throws. On the threads of the
-// cache, a failed allocation may end the process. Hits need no memory after a thread's first one, unless the
+// cache, a failed allocation may end the process. Hits of Get() need no memory after a thread's first one, unless the
 // cache is strict.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
@@ -181,10 +181,13 @@ class LoadingCache {
   }
 
   // Like Get(), and copies the value. Internal also if its copy constructor throws.
-  absl::StatusOr<Value> GetCopy(const Key& key, const CacheGetOptions& options = {}) {
+  absl::StatusOr<Value> GetCopy(const Key& key, const CacheGetOptions& options = {})
+    requires std::copy_constructible<Value>
+  {
     return core_->GetCopy(key, options);
   }
   template <CacheKeyView<Key, Hash, Eq> K>
+    requires std::copy_constructible<Value>
   absl::StatusOr<Value> GetCopy(const K& key, const CacheGetOptions& options = {}) {
     return core_->GetCopy(key, options);
   }
@@ -238,9 +241,10 @@ class LoadingCache {
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are loaded once. options.timeout applies to the whole call. Without memory for the results, the
-  // vector is empty.
-  template <std::convertible_to<std::span<const Key>> Keys>
+  // Repeated keys are loaded once; of those that are in the cache, each counts as a hit. options.timeout applies to the
+  // whole call. Without memory for the results, the vector is empty.
+  template <typename Keys>
+    requires std::convertible_to<const Keys&, std::span<const Key>>
   std::vector<absl::StatusOr<Handle>> GetAll(const Keys& keys, const CacheGetOptions& options = {}) {
     return core_->GetAll(keys, options);
   }
@@ -261,8 +265,9 @@ class LoadingCache {
     core_->GetAsync(key, executor, std::move(done), options);
   }
 
-  // The answer at once if Get() need not wait for it: a hit, a stale value, an absence, a remembered error, or
-  // DeadlineExceeded with a time-out of 0. Then `done` does not run. Otherwise nothing, and `done` runs later, as for
+  // The answer at once if Get() need not wait for it: a hit, a stale value, an absence, a remembered error, Cancelled,
+  // DeadlineExceeded with a time-out of 0, or Internal or ResourceExhausted if a copy of the key or of `done` throws.
+  // Then `done` does not run. Otherwise nothing, and `done` runs later, as for
   // GetAsync(). A hit costs as much as that of Get() and allocates nothing: `done` becomes an AsyncCallback only if the
   // call has to wait.
   template <typename Callback>
@@ -329,7 +334,8 @@ class LoadingCache {
   }
 
   // The number and the weight of all entries, including absences and expired entries that were not requested since.
-  // weight() exceeds max_weight by at most one entry per thread that is currently storing one.
+  // weight() exceeds max_weight by at most one entry per thread that is currently storing one, and during
+  // SetMaxWeight().
   int64_t size() const { return core_->size(); }
   int64_t weight() const { return core_->weight(); }
   // The counts of the metrics, and the state, for a program that shows or compares them itself. They are read one after

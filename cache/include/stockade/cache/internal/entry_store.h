@@ -78,7 +78,6 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
     if (Exceeds()) EvictUntilItFits(spared, SIZE_MAX, after);
   }
   bool EvictUntilItFits(const Slot* spared, size_t most, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
-  int64_t FullShard(int64_t max_weight) const;
   // Changes the bound, and evicts until the weight is within it.
   void Bound(int64_t max_weight) noexcept STOCKADE_EXCLUDES(kShardMutex);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, AfterUnlock& after) noexcept
@@ -113,7 +112,7 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;
-  std::atomic<int64_t> full_shard_;              // The weight from which on a shard is full.
+  const double full_share_;                      // The part of max_weight from which on a shard is full.
   const std::unique_ptr<EntryIndex[]> indexes_;  // By shard.
   const std::unique_ptr<Shard[]> shards_;
   std::atomic<bool> reclaim_planned_{false};

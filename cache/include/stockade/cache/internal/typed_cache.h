@@ -123,7 +123,6 @@ class TypedCache final : public CacheCore {
 
   template <typename K>
   absl::StatusOr<Value> GetCopy(const K& key, const CacheGetOptions& options) {
-    static_assert(std::is_copy_constructible_v<Value>, "GetCopy() needs a value that can be copied: use Get()");
     const absl::StatusOr<Handle> got = Get(key, options, nullptr);
     if (!got.ok()) return got.status();
     return Guarded<absl::StatusOr<Value>>("copying a value", [&]() -> absl::StatusOr<Value> { return **got; });
@@ -166,11 +165,18 @@ class TypedCache final : public CacheCore {
     CheckFork();
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
-    return Guarded<absl::Status>("a visitor of ForEach()", [&] {
+    absl::Status thrown;
+    absl::Status walked = Guarded<absl::Status>("a walk over the entries", [&] {
       return CacheCore::ForEach([&](const Box& key, Found found) {
-        return visitor(static_cast<const KeyBox<Key>&>(key).key, EntryOf(std::move(found)));
+        bool goes_on = false;
+        thrown = base_internal::GuardCallback<absl::Status>("a visitor of ForEach()", [&] {
+          goes_on = visitor(static_cast<const KeyBox<Key>&>(key).key, EntryOf(std::move(found)));
+          return absl::OkStatus();
+        });
+        return goes_on;
       });
     });
+    return thrown.ok() ? walked : thrown;
   }
 
   // For a MakeLoader. InvalidArgument: the loader is empty.
@@ -187,39 +193,35 @@ class TypedCache final : public CacheCore {
   std::vector<absl::StatusOr<Handle>> GetAll(std::span<const Key> keys, const CacheGetOptions& options) {
     CheckFork();
     std::vector<absl::StatusOr<Handle>> answers;
-    std::vector<const Key*> missed;
     try {
       answers.reserve(keys.size());
+    } catch (const std::bad_alloc&) {
+      return answers;
+    }
+    CallGate::Call inside(*gate_, 0);
+    try {
+      if (!inside.inside()) {
+        answers.assign(keys.size(), CancelledError());
+        return answers;
+      }
+      std::vector<const Key*> missed;
       for (const Key& key : keys) {
         answers.emplace_back(MadeInPlace([&] { return TryFind(key); }));
         if (!answers.back().ok()) missed.push_back(std::addressof(key));
       }
       if (missed.empty()) return answers;
-    } catch (const std::bad_alloc&) {
-      answers.clear();
-      return answers;
-    } catch (...) {
-      answers.assign(keys.size(), ThrownError());
-      return answers;
-    }
-    // If it is no hit.
-    const auto fill = [&](auto next) {
-      for (absl::StatusOr<Handle>& answer : answers) {
-        if (!answer.ok()) answer = next();
-      }
-    };
-    try {
-      CallGate::Call inside(*gate_, 0);
-      if (!inside.inside()) {
-        fill([&] { return CancelledError(); });
-        return answers;
-      }
       std::vector<size_t> index_of;
       const std::vector<Answer> found = FindAll(EachOnce(missed, index_of), options);
-      fill([&, index = index_of.begin()]() mutable { return HandleOf(found[*index++]); });
+      auto index = index_of.begin();
+      for (absl::StatusOr<Handle>& answer : answers) {
+        if (!answer.ok()) answer = HandleOf(found[*index++]);
+      }
     } catch (...) {
       const absl::StatusOr<Handle> thrown = ThrownError();
-      fill([&]() -> const absl::StatusOr<Handle>& { return thrown; });
+      answers.resize(keys.size(), thrown);
+      for (absl::StatusOr<Handle>& answer : answers) {
+        if (!answer.ok()) answer = thrown;
+      }
     }
     return answers;
   }
@@ -246,17 +248,12 @@ class TypedCache final : public CacheCore {
       if (done == nullptr) NoCallbackFatal();
     }
     try {
-      if (absl::StatusOr<Handle> hit = TryFind(key); hit.ok()) return hit;
-      CheckFork();
-      const KeyAt at = Hashed(key);
-      CallGate::Call inside(*gate_, at.shard);
-      if (!inside.inside()) return CancelledError();
-      if (std::optional<Answer> answer = FindAtOnce(at, options)) return HandleOf(*std::move(answer));
+      return FindOr<std::optional<absl::StatusOr<Handle>>>(key, [&](const Look& look) {
+        return FindOrSchedule(key, executor, std::forward<Callback>(done), options, look);
+      });
     } catch (...) {
       return ThrownError();
     }
-    GetAsync(key, executor, std::forward<Callback>(done), options);
-    return std::nullopt;
   }
 
   void GetAsync(const Key& key, Executor& executor, Done done, const CacheGetOptions& options) {
@@ -451,6 +448,27 @@ class TypedCache final : public CacheCore {
     const HazardRow::Read opened = Open(read.Release());
     if (std::optional<Handle> hit = FindUnlocked(key, opened)) return *std::move(hit);
     return absl::Status(absl::StatusCode::kUnknown, {});  // Needs no memory.
+  }
+
+  // Enters the gate before the read ends, so that the destructor waits for the whole call.
+  template <typename Callback>
+  [[gnu::noinline]] std::optional<absl::StatusOr<Handle>> FindOrSchedule(const Key& key, Executor& executor,
+                                                                         Callback&& done,
+                                                                         const CacheGetOptions& options,
+                                                                         const Look& look) {
+    HazardRow::Read first(look.open);
+    Seen seen;
+    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
+    CheckFork();
+    HazardRow::Read read = Open(first.Release());
+    if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
+    const KeyAt at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (!inside.inside()) return CancelledError();
+    read.End();
+    if (std::optional<Answer> answer = FindAtOnce(at, options)) return HandleOf(*std::move(answer));
+    GetAsync(key, executor, Done(std::forward<Callback>(done)), options);
+    return std::nullopt;
   }
 
   // These handle the hits on entries that expire, and leave all else to a search.
