@@ -6,6 +6,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
