@@ -41,6 +41,7 @@ struct STOCKADE_EXPORT CacheStats {
   // Of a cache with a tier that counts.
   std::optional<TierCacheStats> tier = std::nullopt;
 
+  // All lookups.
   uint64_t requests() const { return hits + stale + misses + coalesced + negative; }
   // The fraction of the lookups that needed no load: hits, stale and negative. 1 without lookups.
   double hit_ratio() const {

@@ -17,6 +17,7 @@ namespace stockade {
 //
 // It is absl::Hash, so it also suits keys that others choose: see LoadingCache. O(length).
 struct TransparentStringHash {
+  // Containers and caches look for this name.
   using is_transparent = void;
 
   // Flat, because a call would be a fifth of the instructions of a hit.
