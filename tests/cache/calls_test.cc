@@ -649,9 +649,7 @@ TEST(GetAllSpanTest, GetAll_HashThrows_EachKeyHasAnAnswer) {
   cache.Put(1, 10);
   const auto answers = cache.GetAll({1, 2, 3});
   ASSERT_EQ(answers.size(), 3u);
-  EXPECT_EQ(**answers[0], 10);
-  EXPECT_EQ(CodeOf(answers[1].status()), "RESOURCE_EXHAUSTED");
-  EXPECT_EQ(CodeOf(answers[2].status()), "RESOURCE_EXHAUSTED");
+  for (const IntAnswer& answer : answers) EXPECT_EQ(CodeOf(answer.status()), "RESOURCE_EXHAUSTED");
 }
 
 TEST(GetEntryTest, GetEntry_APutAnswersTheLoad_SaysWhenThatExpires) {

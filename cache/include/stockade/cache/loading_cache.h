@@ -241,7 +241,7 @@ class LoadingCache {
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are loaded once; of those that are in the cache, each counts as a hit. options.timeout applies to the
+  // Repeated keys are looked up once. options.timeout applies to the
   // whole call. Without memory for the results, the vector is empty.
   template <typename Keys>
     requires std::convertible_to<const Keys&, std::span<const Key>>

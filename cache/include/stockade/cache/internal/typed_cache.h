@@ -63,14 +63,6 @@ class KeyHolderOf final : public KeyHolder {
   const Key key_;
 };
 
-// For emplace_back(): constructs the result of a function in its place, where the compiler elides the move (CWG 2327).
-template <typename Make>
-struct MadeInPlace {
-  explicit MadeInPlace(Make m) : make(m) {}
-  operator std::invoke_result_t<Make>() const { return make(); }  // NOLINT(google-explicit-constructor)
-  Make make;
-};
-
 // The part of a cache that depends on its types: it answers hits, and runs the user's functions for the core.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class TypedCache final : public CacheCore {
@@ -189,7 +181,6 @@ class TypedCache final : public CacheCore {
     });
   }
 
-  // Hits are answered first, each on its own; the others are looked up together.
   std::vector<absl::StatusOr<Handle>> GetAll(std::span<const Key> keys, const CacheGetOptions& options) {
     CheckFork();
     std::vector<absl::StatusOr<Handle>> answers;
@@ -198,30 +189,21 @@ class TypedCache final : public CacheCore {
     } catch (const std::bad_alloc&) {
       return answers;
     }
-    CallGate::Call inside(*gate_, 0);
+    const auto all = [&](const absl::Status& error) {
+      answers.clear();
+      while (answers.size() < keys.size()) answers.emplace_back(error);
+    };
     try {
+      CallGate::Call inside(*gate_, 0);
       if (!inside.inside()) {
-        answers.assign(keys.size(), CancelledError());
+        all(CancelledError());
         return answers;
       }
-      std::vector<const Key*> missed;
-      for (const Key& key : keys) {
-        answers.emplace_back(MadeInPlace([&] { return TryFind(key); }));
-        if (!answers.back().ok()) missed.push_back(std::addressof(key));
-      }
-      if (missed.empty()) return answers;
       std::vector<size_t> index_of;
-      const std::vector<Answer> found = FindAll(EachOnce(missed, index_of), options);
-      auto index = index_of.begin();
-      for (absl::StatusOr<Handle>& answer : answers) {
-        if (!answer.ok()) answer = HandleOf(found[*index++]);
-      }
+      const std::vector<Answer> found = FindAll(EachOnce(keys, index_of), options);
+      for (const size_t index : index_of) answers.push_back(HandleOf(found[index]));
     } catch (...) {
-      const absl::StatusOr<Handle> thrown = ThrownError();
-      answers.resize(keys.size(), thrown);
-      for (absl::StatusOr<Handle>& answer : answers) {
-        if (!answer.ok()) answer = thrown;
-      }
+      all(ThrownError());
     }
     return answers;
   }
@@ -231,11 +213,8 @@ class TypedCache final : public CacheCore {
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
     try {
-      std::vector<const Key*> all;
-      all.reserve(keys.size());
-      for (const Key& key : keys) all.push_back(std::addressof(key));
       std::vector<size_t> index_of;
-      return CacheCore::WarmUp(EachOnce(all, index_of), options);
+      return CacheCore::WarmUp(EachOnce(keys, index_of), options);
     } catch (...) {
       return ThrownError();
     }
@@ -435,21 +414,6 @@ class TypedCache final : public CacheCore {
     return {*row, reader()};
   }
 
-  // A hit without the mutex. Not OK: there is none.
-  template <typename K>
-  [[gnu::always_inline]] absl::StatusOr<Handle> TryFind(const K& key) {
-    return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return TryFindOther(key, look); });
-  }
-  template <typename K>
-  [[gnu::noinline]] absl::StatusOr<Handle> TryFindOther(const K& key, const Look& look) {
-    HazardRow::Read read(look.open);
-    Seen seen;
-    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
-    const HazardRow::Read opened = Open(read.Release());
-    if (std::optional<Handle> hit = FindUnlocked(key, opened)) return *std::move(hit);
-    return absl::Status(absl::StatusCode::kUnknown, {});  // Needs no memory.
-  }
-
   // Enters the gate before the read ends, so that the destructor waits for the whole call.
   template <typename Callback>
   [[gnu::noinline]] std::optional<absl::StatusOr<Handle>> FindOrSchedule(const Key& key, Executor& executor,
@@ -528,16 +492,16 @@ class TypedCache final : public CacheCore {
   }
 
   // Each distinct key once; `index_of` gets the index of each of `keys`.
-  std::vector<KeyAt> EachOnce(const std::vector<const Key*>& keys, std::vector<size_t>& index_of) const {
+  std::vector<KeyAt> EachOnce(std::span<const Key> keys, std::vector<size_t>& index_of) const {
     const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
     const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
     std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
     std::vector<KeyAt> distinct;
     distinct.reserve(keys.size());
     index_of.reserve(keys.size());
-    for (const Key* const key : keys) {
-      const auto [found, added] = seen.try_emplace(key, distinct.size());
-      if (added) distinct.push_back(Hashed(*key));
+    for (const Key& key : keys) {
+      const auto [found, added] = seen.try_emplace(std::addressof(key), distinct.size());
+      if (added) distinct.push_back(Hashed(key));
       index_of.push_back(found->second);
     }
     return distinct;
