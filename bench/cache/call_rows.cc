@@ -18,14 +18,14 @@
 namespace stockade::bench {
 namespace {
 
-constexpr size_t kKeys = 1024;
-constexpr size_t kMany = 100;  // Keys of one GetAll().
+constexpr size_t kCallKeys = 1024;
+constexpr size_t kManyCallKeys = 100;  // Keys of one GetAll().
 
 struct Calls {
   Calls()
       : numbers({.name = "numbers", .max_weight = 1 << 16, .metrics = &registry}),
         texts({.name = "texts", .max_weight = 1 << 16, .metrics = &registry}) {
-    for (size_t key = 0; key < kKeys; ++key) {
+    for (size_t key = 0; key < kCallKeys; ++key) {
       keys.push_back(key);
       names.push_back(base_internal::Concat("a key of some length, ", key));
       numbers.Put(key, key);
@@ -43,67 +43,70 @@ struct Calls {
 
 // `call` answers `kPerCall` hits, from the key with this index on.
 template <size_t kPerCall, typename Call>
-Measurement Each(std::shared_ptr<Calls> calls, absl::Duration span, Call call) {
+Measurement EachCall(std::shared_ptr<Calls> calls, absl::Duration span, Call call) {
   return [=](Worker& worker) {
     const Throughput done = worker.RunFor(span, 256 * kPerCall, [&](size_t, int64_t ops) {
       size_t at = 0;
       for (int64_t i = 0; i < ops; i += kPerCall) {
         KeepAlive(call(*calls, at));
-        at = (at + 7 * kPerCall) % (kKeys - kPerCall);
+        at = (at + 7 * kPerCall) % (kCallKeys - kPerCall);
       }
     });
     return done.NsPerOp();
   };
 }
 
-bool Get(Calls& calls, size_t at) { return calls.numbers.Get(calls.keys[at]).ok(); }
+bool HitByGet(Calls& calls, size_t at) { return calls.numbers.Get(calls.keys[at]).ok(); }
 
 template <size_t kPerCall, typename Call, typename Peer>
-void AddRow(Suite& suite, const std::string& name, const std::string& target, Call call, const std::string& peer_name,
-            Peer peer) {
+void AddCallRow(Suite& suite, const std::string& name, const std::string& target, Call call,
+                const std::string& peer_name, Peer peer) {
   suite.Add({.name = name, .unit = "ns", .peer = peer_name, .target = target},
             {.threads = 1, .prepare = [=](const Scale& scale) -> Contestants {
                const auto calls = std::make_shared<Calls>();
-               return {Each<kPerCall>(calls, scale.span, call), Each<1>(calls, scale.span, peer)};
+               return {EachCall<kPerCall>(calls, scale.span, call), EachCall<1>(calls, scale.span, peer)};
              }});
 }
 
 }  // namespace
 
 void AddCallRows(Suite& suite) {
-  constexpr char kGet[] = "Get";
-  AddRow<1>(
+  constexpr char kGetPeer[] = "Get";
+  AddCallRow<1>(
       suite, "GetOrAsync, hit", "<= 2",
       [](Calls& calls, size_t at) {
         return calls.numbers.GetOrAsync(calls.keys[at], calls.executor, [](const auto&) {}).has_value();
       },
-      kGet, Get);
-  AddRow<kMany>(
+      kGetPeer, HitByGet);
+  AddCallRow<kManyCallKeys>(
       suite, "GetAll of 100 hits, per key", "<= 1.5",
-      [](Calls& calls, size_t at) { return calls.numbers.GetAll(std::span(calls.keys).subspan(at, kMany)).size(); },
-      kGet, Get);
-  AddRow<1>(
+      [](Calls& calls, size_t at) {
+        return calls.numbers.GetAll(std::span(calls.keys).subspan(at, kManyCallKeys)).size();
+      },
+      kGetPeer, HitByGet);
+  AddCallRow<1>(
       suite, "GetAll of 1 hit", "-",
-      [](Calls& calls, size_t at) { return calls.numbers.GetAll(std::span(calls.keys).subspan(at, 1)).size(); }, kGet,
-      Get);
-  AddRow<1>(
+      [](Calls& calls, size_t at) { return calls.numbers.GetAll(std::span(calls.keys).subspan(at, 1)).size(); },
+      kGetPeer, HitByGet);
+  AddCallRow<1>(
       suite, "GetCopy, hit", "-", [](Calls& calls, size_t at) { return calls.numbers.GetCopy(calls.keys[at]).ok(); },
-      kGet, Get);
-  AddRow<1>(
+      kGetPeer, HitByGet);
+  AddCallRow<1>(
       suite, "GetEntry, hit", "-", [](Calls& calls, size_t at) { return calls.numbers.GetEntry(calls.keys[at]).ok(); },
-      kGet, Get);
-  AddRow<1>(
-      suite, "Peek", "-", [](Calls& calls, size_t at) { return calls.numbers.Peek(calls.keys[at]).has_value(); }, kGet,
-      Get);
-  AddRow<kKeys - 1>(
+      kGetPeer, HitByGet);
+  AddCallRow<1>(
+      suite, "Peek", "-", [](Calls& calls, size_t at) { return calls.numbers.Peek(calls.keys[at]).has_value(); },
+      kGetPeer, HitByGet);
+  AddCallRow<kCallKeys - 1>(
       suite, "ForEach, per entry", "-",
       [](Calls& calls, size_t) {
         size_t seen = 0;
-        const absl::Status walked = calls.numbers.ForEach([&](const auto&, const auto&) { return ++seen < kKeys - 1; });
+        const absl::Status walked =
+            calls.numbers.ForEach([&](const auto&, const auto&) { return ++seen < kCallKeys - 1; });
         return walked.ok() ? seen : 0;
       },
-      kGet, Get);
-  AddRow<1>(
+      kGetPeer, HitByGet);
+  AddCallRow<1>(
       suite, "Get by std::string_view", "<= 1.05",
       [](Calls& calls, size_t at) { return calls.texts.Get(std::string_view(calls.names[at])).ok(); },
       "Get by std::string", [](Calls& calls, size_t at) { return calls.texts.Get(calls.names[at]).ok(); });
