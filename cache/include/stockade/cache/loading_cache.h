@@ -50,8 +50,9 @@ concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r
 template <typename Eq, typename Key>
 concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable_r_v<bool, Eq, const Key&, const Key&>;
 
-// Calls accept a view in place of a Key if Hash and Eq have the member type is_transparent: a type that both take, and
-// of which a Key can be made. A hit by such a view copies no key; a call that leaves the hit path makes the Key, once.
+// Get(), GetCopy(), GetEntry(), GetOrLoad(), GetIfPresent() and Peek() accept a view in place of a Key if Hash and Eq
+// have the member type is_transparent: a type that both take, and of which a Key can be made. A hit by such a view
+// copies no key; a call that leaves the hit path, and each GetEntry() and Peek(), makes the Key, once.
 // Hash must give a view the hash of the key that it stands for. TransparentStringHash is one for strings.
 template <typename K, typename Key, typename Hash, typename Eq>
 concept CacheKeyView = !std::is_same_v<K, Key> &&
@@ -241,8 +242,8 @@ class LoadingCache {
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are looked up once. options.timeout applies to the
-  // whole call. Without memory for the results, the vector is empty.
+  // Repeated keys are looked up once. options.timeout applies to the whole call. Without memory for the results, the
+  // vector is empty.
   template <typename Keys>
     requires std::convertible_to<const Keys&, std::span<const Key>>
   std::vector<absl::StatusOr<Handle>> GetAll(const Keys& keys, const CacheGetOptions& options = {}) {
@@ -267,9 +268,8 @@ class LoadingCache {
 
   // The answer at once if Get() need not wait for it: a hit, a stale value, an absence, a remembered error, Cancelled,
   // DeadlineExceeded with a time-out of 0, or Internal or ResourceExhausted if a copy of the key or of `done` throws.
-  // Then `done` does not run. Otherwise nothing, and `done` runs later, as for
-  // GetAsync(). A hit costs as much as that of Get() and allocates nothing: `done` becomes an AsyncCallback only if the
-  // call has to wait.
+  // Then `done` does not run. Otherwise nothing, and `done` runs later, as for GetAsync(). `done` becomes an
+  // AsyncCallback only if the call has to wait, so a hit does not copy it.
   template <typename Callback>
   std::optional<absl::StatusOr<Handle>> GetOrAsync(const Key& key, Executor& executor, Callback&& done,
                                                    const CacheGetOptions& options = {}) {
