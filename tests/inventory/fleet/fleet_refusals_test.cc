@@ -198,7 +198,8 @@ TEST_F(FleetRefusalsTest, AnotherProcessHasMovedTheUnits_RestockReturns) {
   restock.join();
   EXPECT_EQ(Count("limbo_units", "one"), 0);
   EXPECT_EQ(Count("limbo_moves_total", "one"), 0);
-  EXPECT_EQ(server().Value(Concat("SELECT COUNT(*) FROM ", Table("lanes"))), "2") << "no lane was registered again";
+  // A lane registers when it first writes: on a busy machine one of the two has not yet.
+  EXPECT_LE(Number(Concat("SELECT COUNT(*) FROM ", Table("lanes"))), 2) << "no lane was registered again";
 }
 
 TEST_F(FleetRefusalsTest, SkuIsResharded_LatchAndLimboStay) {
