@@ -97,6 +97,16 @@ void CacheCore::QueueBatch(LoadQueue queue, Flights flights) noexcept {
     EnterQueue(*flight, queue, Now());
     return false;
   });
+  const size_t most = options_.max_batch > 0 ? options_.max_batch : flights.size();
+  try {
+    while (flights.size() > most) {
+      const auto last = flights.end() - static_cast<std::ptrdiff_t>(most);
+      Flights batch(last, flights.end());
+      flights.erase(last, flights.end());
+      Offer(queue, QueuedLoad(*this, queue, std::move(batch), true));
+    }
+  } catch (const std::bad_alloc&) {  // Then the rest is one task, which runs them one batch after another.
+  }
   if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights), true));
 }
 

@@ -497,13 +497,35 @@ std::optional<Answer> SingleFlight::Run(std::span<const FlightPtr> flights, bool
     if (as_batch || flights.size() > 1) together.emplace(this, flights);
     LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
                                            : first.get());  // Other callbacks, too.
-    std::vector<FlightPtr> missing;
-    if (tier_ != nullptr) missing = tier_->Ask(flights, as_batch, nested, runner, after);
-    const std::span<const FlightPtr> loaded_here = tier_ != nullptr ? missing : flights;
-    if (!loaded_here.empty()) own = RunLoader(loaded_here, as_batch, runner, after);
+    const size_t most = as_batch && options_.max_batch > 0 ? options_.max_batch : flights.size();
+    for (std::span<const FlightPtr> rest = flights; !rest.empty();) {
+      const std::span<const FlightPtr> batch = rest.first(std::min(most, rest.size()));
+      rest = rest.subspan(batch.size());
+      if (batch.data() != flights.data() && !BeginBatch(batch, runner, after)) continue;
+      std::vector<FlightPtr> missing;
+      if (tier_ != nullptr) missing = tier_->Ask(batch, as_batch, nested, runner, after);
+      const std::span<const FlightPtr> loaded_here = tier_ != nullptr ? missing : batch;
+      if (!loaded_here.empty()) own = RunLoader(loaded_here, as_batch, runner, after);
+    }
   }
   after.Run();  // When all is published, because user code must not need a flight of this thread.
   return own;
+}
+
+// For a batch that had to wait for others of its call. False: the caller has given up, so other calls load its keys.
+bool SingleFlight::BeginBatch(std::span<const FlightPtr> batch, const Runner& runner, AfterUnlock& after) noexcept {
+  const Instant now = Now();
+  const bool gave_up = runner.GaveUp(now);
+  for (const FlightPtr& flight : batch) {
+    if (gave_up) {
+      const bool stopped = runner.stop.stop_requested();
+      (void)Publish(flight, {.answer = stopped ? StoppedError() : DeadlineError(), .ended = now}, runner, after);
+      continue;
+    }
+    const ShardLock lock(shards_[flight->key.shard]);
+    if (!flight->answered()) flight->times.hard_deadline = now + options_.load_hard_timeout;
+  }
+  return !gave_up;
 }
 
 // Loads all flights by the batch loader, or one by its own loader, and publishes the results.

@@ -609,6 +609,25 @@ TEST_F(CacheCallsTest, GetAll_ManyKeys_AsksAndFillsInPieces) {
   }
 }
 
+// A batch is in the tier when the next one begins.
+TEST_F(CacheCallsTest, GetAll_MaxBatch_AsksLoadsAndFillsBatchByBatch) {
+  std::vector<std::vector<int>> batches;
+  Callbacks callbacks;
+  callbacks.load_all = [&](const std::vector<int>& missing, Callbacks::Batch& load) {
+    for (const int key : missing) load.Add(key, db.Read(key));
+    if (!batches.empty()) EXPECT_EQ(Get(*b, batches.back().front()), Concat(batches.back().front(), " v0"));
+    EXPECT_EQ(db.reads(), static_cast<int>(3 * batches.size() + missing.size())) << "none by the other process";
+    batches.push_back(missing);
+    return absl::OkStatus();
+  };
+  Open({.max_batch = 3}, callbacks);
+  for (const auto& found : a->GetAll(KeysUpTo(10))) ASSERT_TRUE(found.ok());
+  EXPECT_EQ(batches, (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}}));
+  EXPECT_EQ(tier->most_asked(), 3u);
+  EXPECT_EQ(tier->most_filled(), 3u);
+  ExpectNoLease();
+}
+
 // What a piece has brought is there for other calls, while the next pieces are on their way.
 TEST_F(CacheCallsTest, GetAll_ManyKeys_PublishesPieceByPiece) {
   UseSystemClock();

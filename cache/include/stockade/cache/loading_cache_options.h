@@ -83,6 +83,12 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
 
   // Permanently expired entries are removed when later entries are stored. If nothing is stored, a sweep over the cache
   // removes them at this interval while it has entries that can expire, on refresh_executor or on a thread of the
+  // The most keys of one call of the batch loader, as for a database that takes so many parameters. 0: no limit. A
+  // GetAll() that has to load more calls it again: on its thread one batch after another, on a load_executor at the
+  // same time. The keys of a batch are there when it has ended. load_hard_timeout counts from the begin of each batch.
+  // After the call's deadline, no further batch begins for it. WarmUpOptions::batch_size is a second limit.
+  size_t max_batch = 0;
+
   // cache. Above 0. Infinite: no sweeps. Not set: one minute with the system clock, infinite with other clocks, so that
   // a cache with a ManualClock has no background activity in tests.
   std::optional<Duration> sweep_interval = std::nullopt;

@@ -85,6 +85,8 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   void Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
+  bool BeginBatch(std::span<const FlightPtr> batch, const Runner& runner, AfterUnlock& after) noexcept
+      STOCKADE_EXCLUDES(kShardMutex);
   std::optional<Answer> RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
                                   AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Resolve(Flight& flight, Loaded& loaded) const noexcept;
