@@ -24,12 +24,16 @@ constexpr size_t kManyCallKeys = 100;  // Keys of one GetAll().
 struct Calls {
   Calls()
       : numbers({.name = "numbers", .max_weight = 1 << 16, .metrics = &registry}),
-        texts({.name = "texts", .max_weight = 1 << 16, .metrics = &registry}) {
+        texts({.name = "texts", .max_weight = 1 << 16, .metrics = &registry}),
+        with_ttl({.name = "with ttl", .max_weight = 1 << 16, .ttl = absl::Hours(1), .metrics = &registry}),
+        with_idle_ttl({.name = "with idle", .max_weight = 1 << 16, .idle_ttl = absl::Hours(1), .metrics = &registry}) {
     for (size_t key = 0; key < kCallKeys; ++key) {
       keys.push_back(key);
       names.push_back(base_internal::Concat("a key of some length, ", key));
       numbers.Put(key, key);
       texts.Put(names.back(), key);
+      with_ttl.Put(key, key);
+      with_idle_ttl.Put(key, key);
     }
   }
 
@@ -39,6 +43,8 @@ struct Calls {
   std::vector<std::string> names;
   LoadingCache<uint64_t, uint64_t> numbers;
   LoadingCache<std::string, uint64_t, TransparentStringHash, std::equal_to<>> texts;
+  LoadingCache<uint64_t, uint64_t> with_ttl;
+  LoadingCache<uint64_t, uint64_t> with_idle_ttl;
 };
 
 // `call` answers `kPerCall` hits, from the key with this index on.
@@ -106,6 +112,10 @@ void AddCallRows(Suite& suite) {
         return walked.ok() ? seen : 0;
       },
       kGetPeer, HitByGet);
+  AddCallRow<1>(
+      suite, "Get with an idle_ttl, hit", "<= 1.1",
+      [](Calls& calls, size_t at) { return calls.with_idle_ttl.Get(calls.keys[at]).ok(); }, "Get with a ttl",
+      [](Calls& calls, size_t at) { return calls.with_ttl.Get(calls.keys[at]).ok(); });
   AddCallRow<1>(
       suite, "Get by std::string_view", "<= 1.05",
       [](Calls& calls, size_t at) { return calls.texts.Get(std::string_view(calls.names[at])).ok(); },

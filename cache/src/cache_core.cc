@@ -18,7 +18,8 @@ constexpr size_t kAsyncReadThreads = 2;
 CacheCore::CacheCore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
     : SingleFlight(std::move(options), has, slots),
       puts_are_plain_(options_.tier == nullptr && !has.weigh && !has.on_removal &&
-                      options_.ttl == absl::InfiniteDuration()),
+                      options_.ttl == absl::InfiniteDuration() && !idle_.enabled()),
+      hits_are_checked_(options_.tier != nullptr || idle_.enabled()),
       write_label_(Concat("the write of an update of ", Named(""))),
       key_locks_(std::make_unique<KeyLocks>()),
       async_read_pool_(kAsyncReadThreads) {}

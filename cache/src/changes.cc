@@ -71,7 +71,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
   if (tier_ != nullptr) return tier_->Put(at, box == nullptr ? Boxed(value) : box, entry);
   AfterUnlock after(*this);
   const absl::Duration ttl = entry.ttl.value_or(options_.ttl);
-  const bool expires = ttl != absl::InfiniteDuration();
+  const bool expires = ttl != absl::InfiniteDuration() || idle_.enabled();
   Instant now = expires ? Now() : Instant::InfinitePast();
   const std::optional<EntryTimes> times = freshness_.OfValue(now, entry.ttl, absl::ZeroDuration());
   const std::optional<int64_t> weight = times.has_value() ? WeightOf(at, value) : std::nullopt;
@@ -80,7 +80,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   NewEntry fresh;
   if (fits) {
-    fresh = {value, box, *weight, times->PlainHitUntil(), EntryExtra::For(*times, entry.tags)};
+    fresh = {value, box, *weight, HitsUntil(*times), EntryExtra::For(*times, entry.tags)};
   }
   const Slot* stored = nullptr;
   {

@@ -100,6 +100,7 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
       weigher_label_(Concat("the weigher of ", Named(""))),
       listener_label_(Concat("the removal listener of ", Named(""))),
       freshness_(options_),
+      idle_(options_.idle_ttl),
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
       shard_mask_(shard_count_ - 1),
@@ -156,8 +157,8 @@ EntryPtr EntryStore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant no
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
     if (!weight.has_value() || *weight > max_weight()) return nullptr;
     return std::make_unique<NewEntry>(
-        NewEntry{value.raw(), has_.boxes ? BoxFor(at.key, value, loaded.renews) : nullptr, *weight,
-                 times->PlainHitUntil(), EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
+        NewEntry{value.raw(), has_.boxes ? BoxFor(at.key, value, loaded.renews) : nullptr, *weight, HitsUntil(*times),
+                 EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
   } catch (...) {
     LogThrown("a value is not stored");
     return nullptr;
@@ -194,8 +195,7 @@ std::optional<int64_t> EntryStore::WeightOf(const KeyAt& at, const void* value) 
 }
 
 EntryTimes EntryStore::TimesOf(const Slot& slot) const {
-  return slot.extra != nullptr ? slot.extra->times
-                               : freshness_.Of(slot.plain_hit_until.load(std::memory_order_relaxed));
+  return slot.extra != nullptr ? slot.extra->times : freshness_.Of(slot.expires_at());
 }
 
 // The same, to be changed.
@@ -210,7 +210,7 @@ EntryTimes& EntryStore::KeptTimesOf(Slot& slot) {
 const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews,
                                 AfterUnlock& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
-  if (old != nullptr && now >= old->expires_at()) cause = RemovalCause::kExpired;
+  if (old != nullptr && (now >= old->expires_at() || IsIdle(*old, now))) cause = RemovalCause::kExpired;
   if (fresh != nullptr && fresh->weight > max_weight()) fresh = nullptr;  // SetMaxWeight() came in between.
   if (fresh == nullptr) {
     if (old != nullptr) Remove(shard, *old, cause, after);
@@ -234,7 +234,8 @@ const Slot* EntryStore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Rem
   }
   if (old->extra != nullptr || fresh->extra != nullptr) shard.entries.SetExtra(*old, std::move(fresh->extra));
   Retire(shard, Write(*old, nullptr, fresh), weight, after);
-  ExpectExpiry(shard, *old, after);
+  if (fresh->is_use) RecordUse(*old, now);
+  ExpectExpiry(shard, *old, now, after);
   SweepSome(shard, Shard::kSweptByStore, now, after);
   return old->free() ? nullptr : old;
 }
@@ -299,10 +300,17 @@ const Slot* EntryStore::Insert(const KeyAt& at, NewEntry& fresh, AfterUnlock& af
   }
   AddEntries(count, weight);
   if (stored == nullptr) return nullptr;
+  RecordUse(*stored, now);
   if (CountCrowd(shard)) after.crowded = true;
-  ExpectExpiry(shard, *stored, after);
+  ExpectExpiry(shard, *stored, now, after);
   SweepSome(shard, Shard::kSweptByStore, now, after);
   return stored->free() ? nullptr : stored;
+}
+
+void EntryStore::RemoveIfIdle(const KeyAt& at, Instant now, AfterUnlock& after) {
+  if (!idle_.enabled()) return;
+  Slot* const entry = FindEntry(at);
+  if (entry != nullptr && IsIdle(*entry, now)) Remove(shards_[at.shard], *entry, RemovalCause::kExpired, after);
 }
 
 void EntryStore::Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnlock& after) noexcept {
@@ -504,14 +512,15 @@ void EntryStore::CheckNotInListener() const {
 // entries also leave a cache in which nothing is stored.
 
 // The time at which a sweep removes the entry.
-Instant EntryStore::LeavesAt(const Slot& slot) const {
+Instant EntryStore::LeavesAt(const Slot& slot, Instant now) const {
   const bool may_be_compared = slot.has_value() && previous_asked_.get();
-  return may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
+  const Instant over_at = may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
+  return std::min(over_at, idle_.IdleAt(slot.last_use.load(std::memory_order_relaxed), now));
 }
 
-inline void EntryStore::ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) {
-  if (stored.expires_at() == Instant::InfiniteFuture()) return;
-  const Instant leaves_at = LeavesAt(stored);
+inline void EntryStore::ExpectExpiry(Shard& shard, const Slot& stored, Instant now, AfterUnlock& after) {
+  if (stored.expires_at() == Instant::InfiniteFuture() && !idle_.enabled()) return;
+  const Instant leaves_at = LeavesAt(stored, now);
   if (leaves_at == Instant::InfiniteFuture()) return;
   shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);
   shard.walk.passed_over_at = std::min(shard.walk.passed_over_at, leaves_at);
@@ -524,7 +533,7 @@ void EntryStore::SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnloc
   for (; slots > 0 && walk.next < shard.entries.end(); --slots, ++walk.next) {
     Slot& slot = shard.entries[walk.next];
     if (slot.free()) continue;
-    const Instant leaves_at = LeavesAt(slot);
+    const Instant leaves_at = LeavesAt(slot, now);
     if (now >= leaves_at) {
       Remove(shard, slot, RemovalCause::kExpired, after);
     } else {

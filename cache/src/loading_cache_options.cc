@@ -13,6 +13,8 @@
 namespace stockade {
 namespace {
 
+constexpr absl::Duration kLeastIdleTtl = absl::Milliseconds(150);
+constexpr absl::Duration kMostIdleTtl = absl::Hours(24 * 100);
 constexpr int64_t kLargestWeight = int64_t{1} << 56;
 
 std::string Text(absl::Duration span) { return absl::FormatDuration(span); }
@@ -51,6 +53,9 @@ absl::Status LoadingCacheOptions::Validate() const {
                                                                {"retry_backoff", retry_backoff}};
   for (const auto& [field, span] : spans) {
     if (span < absl::ZeroDuration()) return refuse(field, Text(span), "must not be negative");
+  }
+  if (idle_ttl != absl::InfiniteDuration() && (idle_ttl < kLeastIdleTtl || idle_ttl > kMostIdleTtl)) {
+    return refuse("idle_ttl", Text(idle_ttl), "must be from 150 ms to 100 days, or infinite");
   }
   if (load_soft_timeout <= absl::ZeroDuration()) {
     return refuse("load_soft_timeout", Text(load_soft_timeout), "must be above 0");

@@ -12,19 +12,29 @@
 
 namespace stockade::cache_internal {
 
-// The coarse clock may be one tick late, so near the end the exact clock decides. A tier trusts what is in the slot
-// after its trust was read, so the slot must not have changed until then.
-bool CacheCore::MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
+// A tier trusts what is in the slot after its trust was read, so the slot must not have changed until then.
+bool CacheCore::MayHitInTier(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
+  SyncPoint();
+  return MayHitInUse(slot, seq, std::min(plain_hit_until, tier_->cache->trusted_until()));
+}
+
+// `last_use` is that of the entry if the slot has not got another one until it was read.
+bool CacheCore::MayHitInUse(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
+  const uint32_t last_use = slot.last_use.load(std::memory_order_acquire);
+  if (slot.seq.load(std::memory_order_relaxed) != seq) return false;
+  const Instant coarse = options_.clock->CoarseNow();
+  return (!idle_.enabled() || idle_.IsRecent(last_use, coarse)) && IsBefore(plain_hit_until, coarse);
+}
+
+// The coarse clock may be one tick late, so near the end the exact clock decides.
+inline bool CacheCore::IsBefore(Instant plain_hit_until, Instant coarse) const {
   constexpr int64_t kLongestTick = 10'000'000;  // Nanoseconds: an upper bound for a clock's CoarseNow().
-  if (tier_ != nullptr) {
-    SyncPoint();
-    plain_hit_until = std::min(plain_hit_until, tier_->cache->trusted_until());
-    if (slot.seq.load(std::memory_order_relaxed) != seq) return false;
-  }
-  if (plain_hit_until == Instant::InfiniteFuture()) return true;
-  if (plain_hit_until == Instant::InfinitePast()) return false;
-  const int64_t latest = options_.clock->CoarseNow().nanoseconds() + kLongestTick;
-  return latest < plain_hit_until.nanoseconds() || Now() < plain_hit_until;
+  if (coarse.nanoseconds() + kLongestTick < plain_hit_until.nanoseconds()) return true;
+  return plain_hit_until != Instant::InfinitePast() && Now() < plain_hit_until;
+}
+
+bool CacheCore::MayHitInTime(Instant plain_hit_until) const {
+  return IsBefore(plain_hit_until, options_.clock->CoarseNow());
 }
 
 CacheCall CacheCore::NewCall(const CacheGetOptions& options) const {
@@ -78,6 +88,7 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     const Instant now = Now();
     AfterUnlock after(*this);
     ShardLock lock(shards_[at.shard]);
+    RemoveIfIdle(at, now, after);
     Served served = Serve(at, now, true);
     call.result = served.result;
     if (served.answer.has_value()) {
@@ -97,6 +108,7 @@ std::optional<Answer> CacheCore::ServeOrJoin(const KeyAt& at, CacheCall& call, c
     }
     if (make_loader != nullptr && call.loader == nullptr && current == nullptr) {
       lock.Unlock();
+      after.Run();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
       if (!loader.ok()) return loader.status();
       call.loader = *std::move(loader);
@@ -126,6 +138,7 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
       const Instant now = Now();
       Shard& shard = shards_[at.shard];
       const ShardLock lock(shard);
+      RemoveIfIdle(at, now, after);
       served = Serve(at, now, false);
       Slot* const entry = served.answer.has_value() ? nullptr : FindEntry(at);
       if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
@@ -157,6 +170,7 @@ CacheCore::Served CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too)
     }
   }
   entry->Touch();
+  RecordUse(*entry, now);
   served.expires_at = times.expires_at;
   if (!entry->has_value()) {
     served.result = kRequestNegative;
@@ -176,13 +190,16 @@ CacheCore::Served CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too)
 std::optional<Answer> CacheCore::TryAnswer(const KeyAt& at, CacheCall& call) {
   const Instant now = Now();
   Served served;
+  AfterUnlock after(*this);
   {
     ReadHold reading;  // Ends before user code runs, which may update the key.
     if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
       const ShardLock lock(shards_[at.shard]);
+      RemoveIfIdle(at, now, after);
       served = Serve(at, now, true);
     }
   }
+  after.Run();
   call.result = served.result;
   if (!served.answer.has_value()) return Expired(call, now);
   if (served.due.has_value()) StartRefresh(at, *served.due, nullptr);
@@ -217,7 +234,7 @@ std::optional<CacheCore::Found> CacheCore::Peek(const KeyAt& at) {
   const Instant now = Now();
   const ShardLock lock(shards_[at.shard]);
   const Slot* const entry = FindEntry(at);
-  if (entry == nullptr) return std::nullopt;
+  if (entry == nullptr || IsIdle(*entry, now)) return std::nullopt;
   return FoundIn(*entry, entry->has_value() ? Answer(ValueOf(*entry)) : entry->extra->absence, now);
 }
 
@@ -238,7 +255,7 @@ absl::Status CacheCore::ForEach(absl::FunctionRef<bool(const Box& key, Found fou
         const uint32_t last = end - id > kStep ? id + kStep : end;
         for (; id < last && step.size() < kVisitedAtOnce; ++id) {
           const Slot& slot = shard.entries[id];
-          if (slot.free() || !slot.has_value()) continue;
+          if (slot.free() || !slot.has_value() || IsIdle(slot, now)) continue;
           Removal entry = RemovalOf(slot, RemovalCause::kReplaced);
           step.emplace_back(std::move(entry.key), FoundIn(slot, std::move(entry.value), now));
         }
@@ -278,6 +295,7 @@ void CacheCore::QueueUpRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPt
   const Instant now = Now();
   Shard& shard = shards_[at.shard];
   if (shard.closed) return;
+  RemoveIfIdle(at, now, after);
   if (const FlightPtr current = Current(at); current != nullptr) TimeOutIfHung(current, now, after);
   if (trigger == RefreshTrigger::kManual) {
     Slot* const entry = FindEntry(at);

@@ -660,6 +660,7 @@ std::optional<Answer> SingleFlight::Publish(const FlightPtr& flight, Loaded load
         ReplaceError(*flight, old, now, loaded.answer, is_invalidated ? nullptr : fresh.get(), after);
       }
     } else if (first_invalidation == Flight::kNeverInvalidated) {
+      if (fresh != nullptr) fresh->is_use = !flight->in_background || !flight->waiters.empty();
       stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, loaded.renews, after, now);
       if (stored != nullptr && !answered) flight->result.expires_at = stored->expires_at();
     } else if (old != nullptr) {

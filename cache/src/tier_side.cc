@@ -220,6 +220,7 @@ bool TierSide::StoreCopy(const FlightPtr& flight, const TierRecord& record, Inst
     if (now < old->expires_at() || version == record.version) return true;
     if (!was_in_tier && old->expires_at() >= stored_at + record.ttl) return true;
   }
+  fresh->is_use = !flight->in_background || !flight->waiters.empty();
   core.Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
   if (flight->previous == nullptr) {

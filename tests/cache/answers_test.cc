@@ -32,8 +32,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PooledTest, ::testing::ValuesIn(Shapes({true}))
 // A key in one of the states of the table. Values live for 10 s, are served stale for 10 s more while they are
 // revalidated, and for 10 s more if loads fail. Loads are held.
 struct Stage {
-  explicit Stage(const Shape& shape)
+  Stage(const Shape& shape, absl::Duration idle_ttl)
       : subject(shape, {.ttl = absl::Seconds(10),
+                        .idle_ttl = idle_ttl,
                         .refresh_ahead = 0.8,
                         .negative_ttl = absl::Seconds(10),
                         .stale_while_revalidate = absl::Seconds(10),
@@ -81,6 +82,7 @@ struct Stage {
 struct State {
   const char* row;
   void (*make)(Stage&);
+  absl::Duration idle_ttl = absl::InfiniteDuration();
 };
 
 constexpr State kStates[] = {
@@ -95,6 +97,13 @@ constexpr State kStates[] = {
        s.LoadEnds(absl::UnavailableError("down"));
      }},
     {"a value expired for good", [](Stage& s) { s.PutAndAdvance(40); }},
+    {"a fresh value, idle for `idle_ttl`",
+     [](Stage& s) {
+       s.PutAndAdvance(3);
+       s.subject.AskNeighbours();
+       s.subject.Advance(absl::Seconds(2));
+     },
+     absl::Seconds(4)},
     {"a cached absence", [](Stage& s) { s.LoadEnds(absl::NotFoundError("none")); }},
     {"nothing, a load runs",
      [](Stage& s) {
@@ -236,12 +245,12 @@ TEST_P(AnswersTest, EachCall_InEachState_DoesWhatItsTableSays) {
     std::string row = std::string("| ") + state.row + " |";
     for (const auto& call : calls) {
       SCOPED_TRACE(row);
-      Stage stage(GetParam());
+      Stage stage(GetParam(), state.idle_ttl);
       state.make(stage);
       row += " " + call(stage) + " |";
     }
     found.push_back(row);
-    Stage stage(GetParam());
+    Stage stage(GetParam(), state.idle_ttl);
     state.make(stage);
     EXPECT_TRUE(row.ends_with(" " + Invalidated(stage, true) + " |")) << "InvalidateAll() does the same for every key";
   }

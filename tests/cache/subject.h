@@ -270,6 +270,10 @@ class Subject {
     while (Metric(registry, "stockade_cache_flights") != 0) std::this_thread::yield();
   }
   void Advance(absl::Duration duration) { clock.Advance(duration); }
+  // So that they are not idle.
+  void AskNeighbours() {
+    for (const int key : {-1, -2}) EXPECT_EQ(AskAs(Asker::kGet, key), key);
+  }
 
   ManualClock clock;
   MetricsRegistry registry;

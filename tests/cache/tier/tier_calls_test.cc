@@ -628,6 +628,22 @@ TEST_F(CacheCallsTest, GetAll_MaxBatch_AsksLoadsAndFillsBatchByBatch) {
   ExpectNoLease();
 }
 
+TEST_F(CacheCallsTest, IdleEntry_ComesBackFromTheSecondLevel) {
+  a = NewCache({.idle_ttl = absl::Seconds(1)}, Reads());
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  clock.Advance(absl::Milliseconds(1160));
+  EXPECT_FALSE(a->Peek(1).has_value());
+  const int64_t asks = tier->asks();
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(tier->asks() - asks, 1);
+  EXPECT_EQ(db.reads(), 1);
+  EXPECT_TRUE(a->Peek(1).has_value());
+  a->Put(1, "mine");
+  clock.Advance(absl::Milliseconds(900));
+  EXPECT_EQ(Get(*a, 1), "mine");
+  EXPECT_EQ(tier->asks() - asks, 1);
+}
+
 // What a piece has brought is there for other calls, while the next pieces are on their way.
 TEST_F(CacheCallsTest, GetAll_ManyKeys_PublishesPieceByPiece) {
   UseSystemClock();

@@ -23,7 +23,7 @@ struct CacheEntry {
   CacheHandle<Value> value = {};
   CacheSource source = CacheSource::kHit;
   // Until the value expires. InfiniteDuration: never. Zero or less: it has expired, or the cache had not stored it
-  // when it answered, as with a tier for the value of a Put() that answers a load.
+  // when it answered, as with a tier for the value of a Put() that answers a load. Does not count idle_ttl.
   absl::Duration expires_in = absl::ZeroDuration();
 };
 

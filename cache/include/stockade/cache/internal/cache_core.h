@@ -114,9 +114,19 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
       STOCKADE_EXCLUDES(kShardMutex);
 
   // Whether a hit may use what it has read in `slot`, whose `seq` and `plain_hit_until` were these.
-  bool MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const;
+  bool MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
+    if (hits_are_checked_) {
+      return tier_ != nullptr ? MayHitInTier(slot, seq, plain_hit_until) : MayHitInUse(slot, seq, plain_hit_until);
+    }
+    return plain_hit_until == Instant::InfiniteFuture() || MayHitInTime(plain_hit_until);
+  }
 
  private:
+  bool MayHitInTier(const Slot& slot, uint32_t seq, Instant plain_hit_until) const;
+  bool MayHitInUse(const Slot& slot, uint32_t seq, Instant plain_hit_until) const;
+  bool MayHitInTime(Instant plain_hit_until) const;
+  bool IsBefore(Instant plain_hit_until, Instant coarse) const;
+
   friend class TierSide;
 
   struct ReadHold;
@@ -184,7 +194,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void ClearTag(std::string_view tag, uint64_t before) STOCKADE_EXCLUDES(kShardMutex);
   void ClearAll(uint64_t before) noexcept STOCKADE_EXCLUDES(kShardMutex);
 
-  const bool puts_are_plain_;  // A Put without options neither runs user code nor expires.
+  const bool puts_are_plain_;    // A Put without options neither runs user code nor expires.
+  const bool hits_are_checked_;  // By MayHit(): they depend on a tier or on idle_ttl.
   const std::string write_label_;
   const std::unique_ptr<KeyLocks> key_locks_;  // Held by updates and, if options_.strict, by reads.
   LazyThreadPool async_read_pool_;             // Strict reads without a thread wait here, never on a user's executor.

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_ENTRY_STORE_H_
 #define STOCKADE_CACHE_INTERNAL_ENTRY_STORE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,18 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept STOCKADE_EXCLUDES(kShardMutex);
   EntryPtr MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
   std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const STOCKADE_EXCLUDES(kShardMutex);
+  // For the slot of an entry with these times.
+  Instant HitsUntil(const EntryTimes& times) const {
+    const Instant until = times.PlainHitUntil();
+    return idle_.enabled() ? std::min(until, Slot::kNeverPlain) : until;
+  }
+  bool IsIdle(const Slot& slot, Instant now) const STOCKADE_REQUIRES(kShardMutex) {
+    return idle_.IsIdle(slot.last_use.load(std::memory_order_relaxed), now);
+  }
+  void RecordUse(Slot& slot, Instant now) STOCKADE_REQUIRES(kShardMutex) {
+    if (idle_.enabled()) slot.last_use.store(IdleClock::TickOf(now), std::memory_order_release);
+  }
+  void RemoveIfIdle(const KeyAt& at, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   EntryTimes TimesOf(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
   EntryTimes& KeptTimesOf(Slot& slot) STOCKADE_REQUIRES(kShardMutex);
   const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, AfterUnlock& after,
@@ -92,8 +105,8 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   void FlushRetired() noexcept STOCKADE_EXCLUDES(kShardMutex);
   void PlanReclaim() noexcept STOCKADE_EXCLUDES(kShardMutex);
 
-  Instant LeavesAt(const Slot& slot) const STOCKADE_REQUIRES(kShardMutex);
-  void ExpectExpiry(Shard& shard, const Slot& stored, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  Instant LeavesAt(const Slot& slot, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  void ExpectExpiry(Shard& shard, const Slot& stored, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void SweepSome(Shard& shard, uint32_t slots, Instant now, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   void PlanSweep() noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Sweep() STOCKADE_EXCLUDES(kShardMutex);
@@ -109,6 +122,7 @@ class STOCKADE_EXPORT EntryStore : public CacheBase {
   const std::string weigher_label_;
   const std::string listener_label_;
   Freshness freshness_;
+  const IdleClock idle_;
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;

@@ -79,6 +79,7 @@ struct NewEntry {
   int64_t weight = 1;
   Instant plain_hit_until;
   std::unique_ptr<EntryExtra> extra;
+  bool is_use = true;  // Begins the idle time of the entry that it replaces again: not by a refresh in the background.
 };
 using EntryPtr = std::unique_ptr<NewEntry>;
 

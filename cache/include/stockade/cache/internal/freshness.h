@@ -54,6 +54,40 @@ struct EntryTimes {
 // The reason for a refresh, in the order of their metrics.
 enum class RefreshTrigger { kAhead, kXFetch, kStale, kManual };
 
+// The times of idle_ttl. Hits write nothing, but the first hit an eighth of the idle time after the last recorded use
+// records the next one, under the mutex. So the real last use is at most an eighth and a tick later than the recorded
+// one, and an entry is idle when both have passed. A value type.
+//
+// A tick is a power of two, because divisions are slow, and longer than the coarse clock may be late. 2^31 ticks are
+// 417 days, more than twice the longest idle time: the difference of two ticks has the right sign for an entry that a
+// sweep or a request finds by then.
+class IdleClock {
+ public:
+  explicit IdleClock(absl::Duration idle_ttl)
+      : eighth_(idle_ttl == absl::InfiniteDuration() ? 0 : static_cast<int32_t>(idle_ttl / kTick) / 8),
+        idle_after_(eighth_ == 0 ? 0 : static_cast<int32_t>(absl::Ceil(idle_ttl, kTick) / kTick) + eighth_ + 1) {}
+
+  bool enabled() const { return eighth_ > 0; }
+  static uint32_t TickOf(Instant at) { return static_cast<uint32_t>(at.nanoseconds() >> kTickBits); }
+  // Whether a hit at `now` need not be recorded.
+  bool IsRecent(uint32_t last_use, Instant now) const { return Since(last_use, now) < eighth_; }
+  bool IsIdle(uint32_t last_use, Instant now) const { return enabled() && Since(last_use, now) >= idle_after_; }
+  // When it will be idle without another use.
+  Instant IdleAt(uint32_t last_use, Instant now) const {
+    if (!enabled()) return Instant::InfiniteFuture();
+    return now + absl::Nanoseconds(int64_t{idle_after_ - Since(last_use, now)} << kTickBits);
+  }
+
+ private:
+  static constexpr int kTickBits = 24;
+  static constexpr absl::Duration kTick = absl::Nanoseconds(int64_t{1} << kTickBits);  // 16.8 ms
+
+  static int32_t Since(uint32_t last_use, Instant now) { return static_cast<int32_t>(TickOf(now) - last_use); }
+
+  int32_t eighth_;      // In ticks. 0: nothing is ever idle.
+  int32_t idle_after_;  // After a recorded use.
+};
+
 // Computes the times of entries. Thread-safe.
 class STOCKADE_EXPORT Freshness {
  public:

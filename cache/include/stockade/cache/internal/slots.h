@@ -78,9 +78,11 @@ struct STOCKADE_EXPORT EntryExtra {
 //
 // While the slot is in an EntryIndex, hits read `seq` and `plain_hit_until` and count their use. Everything else, and
 // each write except for that count, needs the mutex of the shard. With a key and a value of 8 bytes it is one cache
-// line, and 4 bytes are left.
+// line.
 struct STOCKADE_EXPORT Slot {
   static constexpr uint8_t kMostUses = 3;
+  // In place of InfiniteFuture() in a cache with an idle_ttl: such hits need a look at `last_use`.
+  static constexpr Instant kNeverPlain = Instant::FromNanoseconds(INT64_MAX - 1);
 
   // Counts a hit. A slot with the maximum is only read, so that its cache line stays shared. Some of several concurrent
   // hits may not count.
@@ -92,7 +94,9 @@ struct STOCKADE_EXPORT Slot {
   bool free() const { return weight == 0; }
   bool has_value() const STOCKADE_REQUIRES(kShardMutex) { return extra == nullptr || extra->absence.ok(); }
   Instant expires_at() const STOCKADE_REQUIRES(kShardMutex) {
-    return extra != nullptr ? extra->times.expires_at : plain_hit_until.load(std::memory_order_relaxed);
+    if (extra != nullptr) return extra->times.expires_at;
+    const Instant until = plain_hit_until.load(std::memory_order_relaxed);
+    return until == kNeverPlain ? Instant::InfiniteFuture() : until;
   }
   TierStamp stamp() const STOCKADE_REQUIRES(kShardMutex) { return extra != nullptr ? extra->stamp : TierStamp{}; }
   // True for a cached error that is not an absence.
@@ -108,6 +112,8 @@ struct STOCKADE_EXPORT Slot {
   uint32_t hash = 0;   // The bits of the key's hash that are its position in the index: SlotHash().
   uint32_t newer = 0;  // In its queue; in a free slot the next free one.
   uint32_t older = 0;
+  // With an idle_ttl: when a use was recorded last, in the ticks of IdleClock. Hits read it under `seq`.
+  std::atomic<uint32_t> last_use{0};
   int64_t weight = 0;  // 0: the slot is free.
   std::unique_ptr<EntryExtra> extra;
 };
