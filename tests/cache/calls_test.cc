@@ -1,5 +1,5 @@
-// Stats, GetEntry, Peek, ForEach, GetOrAsync, GetCopy, SetMaxWeight, lookup by view: what the tables of docs/CACHE.md
-// do not say about them.
+// Stats, on_load_error, GetEntry, Peek, ForEach, GetCopy, lookup by view: what the tables of docs/CACHE.md do not say
+// about them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -252,121 +252,6 @@ TEST(GetCopyTest, GetCopy_IsACopyOrTheErrorOrWhatTheCopyThrows) {
   EXPECT_EQ(cache.GetCopy(2, {.timeout = absl::ZeroDuration()}).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST(GetOrAsyncTest, GetOrAsync_NeedNotWait_AnswersAtOnceAndNeverCalls) {
-  ManualClock clock;
-  ThreadPool pool(1);
-  MetricsRegistry registry;
-  for (const bool strict : {false, true}) {
-    IntCache cache({.negative_ttl = absl::Seconds(5), .strict = strict, .clock = &clock, .metrics = &registry},
-                   [](const int& key) -> absl::StatusOr<int> {
-                     if (key == 2) return absl::NotFoundError("none");
-                     return key;
-                   });
-    cache.Put(1, 10);
-    (void)cache.Get(2);
-    const auto never = [](IntAnswer) { ADD_FAILURE(); };
-    EXPECT_EQ(**cache.GetOrAsync(1, pool, never).value(), 10);
-    EXPECT_EQ(cache.GetOrAsync(2, pool, never)->status().code(), absl::StatusCode::kNotFound);
-    EXPECT_EQ(cache.GetOrAsync(3, pool, never, {.timeout = absl::ZeroDuration()})->status().code(),
-              absl::StatusCode::kDeadlineExceeded);
-    AsyncAnswers answers;
-    EXPECT_FALSE(cache.GetOrAsync(3, pool, answers.Callback()).has_value());
-    EXPECT_EQ(answers.Await(1), Texts{"3"});
-  }
-  EXPECT_EQ(Requests(registry, "hit"), 2);
-  EXPECT_EQ(Requests(registry, "negative"), 2);
-  EXPECT_EQ(Requests(registry, "miss"), 6) << "the two before, those without time and those that loaded";
-}
-
-TEST(SetMaxWeightTest, SetMaxWeight_LessAndMore_EvictsAndThenKeepsMore) {
-  MetricsRegistry registry;
-  std::atomic<int> removed{0};
-  IntCache cache({.max_weight = 2'000, .metrics = &registry},
-                 {.on_removal = [&](const int&, const auto&, RemovalCause cause) {
-                   EXPECT_EQ(cause, RemovalCause::kSize);
-                   ++removed;
-                 }});
-  for (int key = 0; key < 2'000; ++key) cache.Put(key, key);
-  EXPECT_EQ(cache.SetMaxWeight(500), absl::OkStatus());
-  EXPECT_EQ(cache.weight(), 500);
-  EXPECT_EQ(removed, 1'500);
-  EXPECT_EQ(Metric(registry, "stockade_cache_max_weight"), 500);
-  for (int key = 2'000; key < 4'000; ++key) cache.Put(key, key);
-  EXPECT_EQ(cache.weight(), 500);
-  EXPECT_EQ(cache.SetMaxWeight(3'000), absl::OkStatus());
-  for (int key = 4'000; key < 8'000; ++key) cache.Put(key, key);
-  EXPECT_EQ(cache.weight(), 3'000);
-  EXPECT_EQ(cache.Stats().max_weight, 3'000);
-}
-
-TEST(SetMaxWeightTest, SetMaxWeight_Bounds_InvalidOutside) {
-  IntCache cache({.name = "bounded", .metrics = nullptr}, ItsKey);
-  for (const int64_t valid : {int64_t{1}, int64_t{1} << 56}) EXPECT_EQ(cache.SetMaxWeight(valid), absl::OkStatus());
-  for (const int64_t invalid : {int64_t{0}, int64_t{-1}, (int64_t{1} << 56) + 1}) {
-    const absl::Status refused = cache.SetMaxWeight(invalid);
-    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_NE(refused.ToString().find(absl::StrCat("'bounded': max_weight = ", invalid)), std::string::npos) << refused;
-    EXPECT_EQ(cache.Stats().max_weight, int64_t{1} << 56);
-  }
-}
-
-// The weigher runs between the comparison with the old bound and the store.
-TEST(SetMaxWeightTest, SetMaxWeight_WhileAHeavierValueIsStored_ItIsNotStoredAndTheOthersStay) {
-  Door weighing;
-  IntCache cache({.max_weight = 100, .metrics = nullptr}, {.load = ItsKey, .weigh = [&](const int& key, const int&) {
-                                                             if (key != 1) return 1;
-                                                             weighing.Pass();
-                                                             return 50;
-                                                           }});
-  for (int key = 2; key < 6; ++key) cache.Put(key, key);
-  std::jthread storing([&] { EXPECT_EQ(**cache.Get(1), 1); });
-  weighing.AwaitArrivals(1);
-  EXPECT_EQ(cache.SetMaxWeight(10), absl::OkStatus());
-  weighing.Open();
-  storing.join();
-  EXPECT_EQ(cache.weight(), 4);
-  EXPECT_FALSE(cache.Peek(1).has_value());
-}
-
-// Does not see whether SetMaxWeight() has its fence: without it, a longer run failed 510 of 3 million times.
-TEST(SetMaxWeightTest, SetMaxWeight_BesideOneStore_OneOfThemEvicts) {
-  IntCache cache({.max_weight = 1'000, .metrics = nullptr});
-  for (int64_t round = 0; round < Scaled(20'000, 200'000); ++round) {
-    ASSERT_EQ(cache.SetMaxWeight(11), absl::OkStatus());
-    for (int key = 0; key < 10; ++key) cache.Put(key, key);
-    std::atomic<bool> go{false};
-    std::jthread storing([&] {
-      while (!go) {
-      }
-      cache.Put(10, 10);
-    });
-    go = true;
-    ASSERT_EQ(cache.SetMaxWeight(10), absl::OkStatus());
-    storing.join();
-    ASSERT_LE(cache.weight(), 10) << round;
-  }
-}
-
-TEST(SetMaxWeightTest, SetMaxWeight_BesideStores_TheLastBoundHolds) {
-  LoadingCache<int, std::string> cache({.max_weight = 4'000, .metrics = nullptr});
-  std::vector<std::jthread> threads;
-  for (int thread = 0; thread < 3; ++thread) {
-    threads.emplace_back([&, thread] {
-      for (int i = 0; i < 5'000; ++i) {
-        if (thread == 2 && i % 50 == 0) {
-          EXPECT_EQ(cache.SetMaxWeight(i % 100 == 0 ? 64 : 4'000), absl::OkStatus());
-        } else {
-          cache.Put(3 * i + thread, std::to_string(i));
-        }
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(cache.SetMaxWeight(100), absl::OkStatus());
-  EXPECT_LE(cache.weight(), 100);
-  EXPECT_EQ(static_cast<int64_t>(Visited(cache).size()), cache.size());
-}
-
 // A string that counts how often it is made.
 struct Name {
   explicit Name(std::string_view view) : text(view) { ++made; }
@@ -450,17 +335,6 @@ TEST(HandleTest, Handle_EmptyFullAndShared) {
   boxed.reset();  // Only the shared pointers have the values now.
   EXPECT_EQ(*shared, "ten");
   EXPECT_EQ(*number, 10);
-}
-
-TEST(GetAllSpanTest, GetAll_OfASpanAnArrayAVectorOrAList) {
-  IntCache cache({.metrics = nullptr}, ItsKey);
-  const std::vector<int> keys = {1, 2, 3};
-  const int some[] = {4, 5};
-  EXPECT_EQ(TextsOf(cache.GetAll(std::span(keys).subspan(1))), (Texts{"2", "3"}));
-  EXPECT_EQ(TextsOf(cache.GetAll(some)), (Texts{"4", "5"}));
-  EXPECT_EQ(TextsOf(cache.GetAll(keys)), (Texts{"1", "2", "3"}));
-  EXPECT_EQ(TextsOf(cache.GetAll({1, 6, 1})), (Texts{"1", "6", "1"}));
-  EXPECT_TRUE(cache.GetAll(std::span<const int>()).empty());
 }
 
 // Each failed load is reported once, whatever its callers got.
@@ -597,62 +471,6 @@ TEST(StatsTest, Stats_EachCount_IsThatOfItsMetric) {
   EXPECT_EQ(stats.Since(stats).load_time, absl::ZeroDuration());
 }
 
-struct NoCopy {
-  NoCopy() = default;
-  NoCopy(const NoCopy&) { throw std::runtime_error("no copy"); }
-  void operator()(IntAnswer) const { ADD_FAILURE(); }
-};
-
-TEST(GetOrAsyncTest, GetOrAsync_TheCallbackCannotBeCopied_InternalAndNothingRuns) {
-  ThreadPool pool(1);
-  IntCache cache({.metrics = nullptr}, ItsKey);
-  const NoCopy done;
-  EXPECT_EQ(cache.GetOrAsync(1, pool, done)->status().code(), absl::StatusCode::kInternal);
-  cache.Put(1, 1);
-  EXPECT_EQ(**cache.GetOrAsync(1, pool, done).value(), 1) << "a hit copies none";
-}
-
-// The destructor waits for a call whose callback is still being made.
-TEST(GetOrAsyncTest, Destructor_WhileTheCallbackIsMade_WaitsForTheCall) {
-  struct Slow {
-    explicit Slow(Door& d) : door(&d) {}
-    Slow(const Slow& other) : door(other.door) { door->Pass(); }
-    void operator()(const IntAnswer& answer) const { EXPECT_EQ(Text(answer), "CANCELLED"); }
-    Door* door;
-  };
-  InlineExecutor here;
-  Door door;
-  auto cache = std::make_unique<IntCache>(LoadingCacheOptions{.metrics = nullptr}, ItsKey);
-  IntCache* const raw = cache.get();
-  const Slow done(door);
-  std::jthread caller([&] { (void)raw->GetOrAsync(1, here, done); });
-  door.AwaitArrivals(1);
-  std::atomic<bool> gone{false};
-  std::jthread destroyer([&] {
-    cache.reset();
-    gone = true;
-  });
-  SpinUntil([&] { return raw->GetAll({1})[0].status().code() == absl::StatusCode::kCancelled; });
-  EXPECT_FALSE(gone);
-  door.Open();
-}
-
-// A Hash that throws for one key.
-struct HashWithoutMemory {
-  size_t operator()(int key) const {
-    if (key == 2) throw std::bad_alloc();
-    return static_cast<size_t>(key);
-  }
-};
-
-TEST(GetAllSpanTest, GetAll_HashThrows_EachKeyHasAnAnswer) {
-  LoadingCache<int, int, HashWithoutMemory> cache({.metrics = nullptr});
-  cache.Put(1, 10);
-  const auto answers = cache.GetAll({1, 2, 3});
-  ASSERT_EQ(answers.size(), 3u);
-  for (const IntAnswer& answer : answers) EXPECT_EQ(CodeOf(answer.status()), "RESOURCE_EXHAUSTED");
-}
-
 TEST(GetEntryTest, GetEntry_APutAnswersTheLoad_SaysWhenThatExpires) {
   ManualClock clock;
   MetricsRegistry registry;
@@ -677,5 +495,3 @@ TEST(GetEntryTest, GetEntry_APutAnswersTheLoad_SaysWhenThatExpires) {
 
 }  // namespace
 }  // namespace stockade::testing
-
-template class ::stockade::LoadingCache<std::string, std::unique_ptr<int>>;  // Values that can only be moved.

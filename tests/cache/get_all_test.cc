@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <new>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -326,6 +328,33 @@ TEST(GetAllTest, Loader_GetAllWithAFullExecutor_RunsTheBatchItself) {
                                      .load_all = AddTenfold});
   self = &cache;
   EXPECT_EQ(Text(cache.Get(1)), "50");
+}
+
+TEST(GetAllTest, GetAll_OfASpanAnArrayAVectorOrAList) {
+  IntCache cache({.metrics = nullptr}, ItsKey);
+  const std::vector<int> keys = {1, 2, 3};
+  const int some[] = {4, 5};
+  EXPECT_EQ(TextsOf(cache.GetAll(std::span(keys).subspan(1))), (Texts{"2", "3"}));
+  EXPECT_EQ(TextsOf(cache.GetAll(some)), (Texts{"4", "5"}));
+  EXPECT_EQ(TextsOf(cache.GetAll(keys)), (Texts{"1", "2", "3"}));
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 6, 1})), (Texts{"1", "6", "1"}));
+  EXPECT_TRUE(cache.GetAll(std::span<const int>()).empty());
+}
+
+// A Hash that throws for one key.
+struct HashWithoutMemory {
+  size_t operator()(int key) const {
+    if (key == 2) throw std::bad_alloc();
+    return static_cast<size_t>(key);
+  }
+};
+
+TEST(GetAllTest, GetAll_HashThrows_EachKeyHasAnAnswer) {
+  LoadingCache<int, int, HashWithoutMemory> cache({.metrics = nullptr});
+  cache.Put(1, 10);
+  const auto answers = cache.GetAll({1, 2, 3});
+  ASSERT_EQ(answers.size(), 3u);
+  for (const IntAnswer& answer : answers) EXPECT_EQ(CodeOf(answer.status()), "RESOURCE_EXHAUSTED");
 }
 
 }  // namespace

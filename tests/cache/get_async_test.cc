@@ -189,5 +189,71 @@ TEST(GetAsyncTest, GetAsync_RefreshOfTheKeyIsQueued_LoadsOnTheLoadExecutor) {
   EXPECT_EQ(refreshes.scheduled(), 1u);
 }
 
+TEST(GetOrAsyncTest, GetOrAsync_NeedNotWait_AnswersAtOnceAndNeverCalls) {
+  ManualClock clock;
+  ThreadPool pool(1);
+  MetricsRegistry registry;
+  for (const bool strict : {false, true}) {
+    IntCache cache({.negative_ttl = absl::Seconds(5), .strict = strict, .clock = &clock, .metrics = &registry},
+                   [](const int& key) -> absl::StatusOr<int> {
+                     if (key == 2) return absl::NotFoundError("none");
+                     return key;
+                   });
+    cache.Put(1, 10);
+    (void)cache.Get(2);
+    const auto never = [](IntAnswer) { ADD_FAILURE(); };
+    EXPECT_EQ(**cache.GetOrAsync(1, pool, never).value(), 10);
+    EXPECT_EQ(cache.GetOrAsync(2, pool, never)->status().code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(cache.GetOrAsync(3, pool, never, {.timeout = absl::ZeroDuration()})->status().code(),
+              absl::StatusCode::kDeadlineExceeded);
+    AsyncAnswers answers;
+    EXPECT_FALSE(cache.GetOrAsync(3, pool, answers.Callback()).has_value());
+    EXPECT_EQ(answers.Await(1), Texts{"3"});
+  }
+  EXPECT_EQ(Requests(registry, "hit"), 2);
+  EXPECT_EQ(Requests(registry, "negative"), 2);
+  EXPECT_EQ(Requests(registry, "miss"), 6) << "the two before, those without time and those that loaded";
+}
+
+struct NoCopy {
+  NoCopy() = default;
+  NoCopy(const NoCopy&) { throw std::runtime_error("no copy"); }
+  void operator()(IntAnswer) const { ADD_FAILURE(); }
+};
+
+TEST(GetOrAsyncTest, GetOrAsync_TheCallbackCannotBeCopied_InternalAndNothingRuns) {
+  ThreadPool pool(1);
+  IntCache cache({.metrics = nullptr}, ItsKey);
+  const NoCopy done;
+  EXPECT_EQ(cache.GetOrAsync(1, pool, done)->status().code(), absl::StatusCode::kInternal);
+  cache.Put(1, 1);
+  EXPECT_EQ(**cache.GetOrAsync(1, pool, done).value(), 1) << "a hit copies none";
+}
+
+// The destructor waits for a call whose callback is still being made.
+TEST(GetOrAsyncTest, Destructor_WhileTheCallbackIsMade_WaitsForTheCall) {
+  struct Slow {
+    explicit Slow(Door& d) : door(&d) {}
+    Slow(const Slow& other) : door(other.door) { door->Pass(); }
+    void operator()(const IntAnswer& answer) const { EXPECT_EQ(Text(answer), "CANCELLED"); }
+    Door* door;
+  };
+  InlineExecutor here;
+  Door door;
+  auto cache = std::make_unique<IntCache>(LoadingCacheOptions{.metrics = nullptr}, ItsKey);
+  IntCache* const raw = cache.get();
+  const Slow done(door);
+  std::jthread caller([&] { (void)raw->GetOrAsync(1, here, done); });
+  door.AwaitArrivals(1);
+  std::atomic<bool> gone{false};
+  std::jthread destroyer([&] {
+    cache.reset();
+    gone = true;
+  });
+  SpinUntil([&] { return raw->GetAll({1})[0].status().code() == absl::StatusCode::kCancelled; });
+  EXPECT_FALSE(gone);
+  door.Open();
+}
+
 }  // namespace
 }  // namespace stockade::testing
