@@ -68,12 +68,13 @@ TEST(MaxBatchTest, Loader_AsksForAKeyOfALaterBatch_FailedPrecondition) {
 
 TEST(MaxBatchTest, GetAll_ItsTimePassesInTheFirstBatch_NoOtherBeginsForItAndOthersLoad) {
   ManualClock clock;
-  Door first;
+  Door first, last;
   BatchCache batch({.max_batch = 2, .clock = &clock}, [&](const std::vector<int>& keys, IntBatch& found) {
     if (keys[0] == 1) {
       first.Pass();
       clock.Advance(absl::Seconds(2));
     }
+    if (keys[0] == 4) last.Pass();
     return AddTenfold(keys, found);
   });
   std::jthread all([&] {
@@ -85,6 +86,7 @@ TEST(MaxBatchTest, GetAll_ItsTimePassesInTheFirstBatch_NoOtherBeginsForItAndOthe
   AwaitWaiters(batch.registry, 1);
   first.Open();
   all.join();
+  last.Open();
   one.join();
   EXPECT_EQ(batch.batches(), (Batches{{1, 2}, {4}}));
 }
