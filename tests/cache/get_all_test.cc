@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <new>
+#include <random>
+#include <set>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "cache/test_cache.h"
@@ -32,6 +36,44 @@ TEST(GetAllTest, GetAll_RepeatedKeys_LookedUpOnceAndAnsweredInTheirOrder) {
   EXPECT_EQ(batch.GetAll({3, 1, 3, 3, 1}), (Texts{"30", "10", "30", "30", "10"}));
   EXPECT_EQ(batch.batches(), (Batches{{3, 1}}));
   EXPECT_EQ(Requests(batch.registry, "miss"), 2);
+}
+
+TEST(GetAllTest, GetAll_RepeatedHits_CountOnceAndShareOneValue) {
+  MetricsRegistry registry;
+  LoadingCache<int, std::string> cache(
+      {.metrics = &registry}, [](const int& key) -> absl::StatusOr<std::string> { return std::to_string(key); });
+  cache.Put(1, "one");
+  const auto answers = cache.GetAll({1, 2, 1, 2, 1});
+  for (const size_t again : {2, 4}) EXPECT_EQ(answers[again]->get(), answers[0]->get());
+  EXPECT_EQ(answers[3]->get(), answers[1]->get());
+  EXPECT_EQ(Requests(registry, "hit"), 1);
+  EXPECT_EQ(Requests(registry, "miss"), 1);
+}
+
+// Of which many keys have one.
+struct FewHashes {
+  size_t operator()(int key) const { return static_cast<size_t>(key % 3); }
+};
+
+TEST(GetAllTest, GetAll_AnyKeysInAnyOrder_EachHasItsValueAndEachDistinctOneCountsOnce) {
+  std::mt19937 random(1);
+  for (const int keys : {1, 2, 3, 4, 7, 8, 9, 63, 64, 65, 300}) {
+    MetricsRegistry registry;
+    LoadingCache<int, int, FewHashes> cache({.metrics = &registry},
+                                            [](const int& key) -> absl::StatusOr<int> { return 10 * key; });
+    const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
+    for (int key = 0; key < keys; key += 2) cache.Put(key, 10 * key);
+    std::vector<int> asked;
+    for (int i = 0; i < keys; ++i) asked.push_back(below(keys));
+    const auto answers = cache.GetAll(asked);
+    ASSERT_EQ(answers.size(), asked.size());
+    for (size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(**answers[i], 10 * asked[i]) << keys;
+    const std::set<int> distinct(asked.begin(), asked.end());
+    const auto is_odd = [](int key) { return key % 2 == 1; };
+    const auto odd = static_cast<double>(std::ranges::count_if(distinct, is_odd));
+    EXPECT_EQ(Requests(registry, "miss"), odd);
+    EXPECT_EQ(Requests(registry, "hit"), static_cast<double>(distinct.size()) - odd);
+  }
 }
 
 TEST(GetAllTest, GetAll_NoKeys_NoAnswerAndNoLoad) {

@@ -2,6 +2,7 @@
 #define STOCKADE_CACHE_INTERNAL_TYPED_CACHE_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,6 +61,14 @@ class KeyHolderOf final : public KeyHolder {
 
  private:
   const Key key_;
+};
+
+// For emplace_back(): constructs the result of a function in its place, where the compiler elides the move (CWG 2327).
+template <typename Make>
+struct MadeInPlace {
+  explicit MadeInPlace(Make m) : make(m) {}
+  operator std::invoke_result_t<Make>() const { return make(); }  // NOLINT(google-explicit-constructor)
+  Make make;
 };
 
 // The part of a cache that depends on its types: it answers hits, and runs the user's functions for the core.
@@ -189,21 +197,19 @@ class TypedCache final : public CacheCore {
     } catch (const std::bad_alloc&) {
       return answers;
     }
-    const auto all = [&](const absl::Status& error) {
-      answers.clear();
-      while (answers.size() < keys.size()) answers.emplace_back(error);
-    };
     try {
       CallGate::Call inside(*gate_, 0);
-      if (!inside.inside()) {
-        all(CancelledError());
-        return answers;
+      if (inside.inside()) {
+        FindMany(keys, options, answers);
+      } else {
+        answers.assign(keys.size(), CancelledError());
       }
-      std::vector<size_t> index_of;
-      const std::vector<Answer> found = FindAll(EachOnce(keys, index_of), options);
-      for (const size_t index : index_of) answers.push_back(HandleOf(found[index]));
     } catch (...) {
-      all(ThrownError());
+      const absl::StatusOr<Handle> thrown = ThrownError();
+      answers.resize(keys.size(), thrown);
+      for (absl::StatusOr<Handle>& answer : answers) {
+        if (!answer.ok()) answer = thrown;
+      }
     }
     return answers;
   }
@@ -213,8 +219,11 @@ class TypedCache final : public CacheCore {
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
     try {
-      std::vector<size_t> index_of;
-      return CacheCore::WarmUp(EachOnce(keys, index_of), options);
+      const std::vector<Repeat> repeats = RepeatsIn(keys);
+      std::vector<KeyAt> distinct;
+      distinct.reserve(keys.size());
+      ForEachFirst(keys, repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
+      return CacheCore::WarmUp(distinct, options);
     } catch (...) {
       return ThrownError();
     }
@@ -491,20 +500,73 @@ class TypedCache final : public CacheCore {
     return Handle(*std::move(value));
   }
 
-  // Each distinct key once; `index_of` gets the index of each of `keys`.
-  std::vector<KeyAt> EachOnce(std::span<const Key> keys, std::vector<size_t>& index_of) const {
-    const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
-    const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
-    std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
-    std::vector<KeyAt> distinct;
-    distinct.reserve(keys.size());
-    index_of.reserve(keys.size());
-    for (const Key& key : keys) {
-      const auto [found, added] = seen.try_emplace(std::addressof(key), distinct.size());
-      if (added) distinct.push_back(Hashed(key));
-      index_of.push_back(found->second);
+  // A key of a list that equals the one at `first`.
+  struct Repeat {
+    size_t index;
+    size_t first;
+  };
+  // In the order of the list. O(n), unless many keys have the same hash.
+  static std::vector<Repeat> RepeatsIn(std::span<const Key> keys) {
+    std::vector<Repeat> repeats;
+    if (keys.size() < 2) return repeats;
+    // By linear probing: a cell is 0 or 1 + the index of a key. Cheaper than a std::unordered_map, which allocates.
+    std::vector<size_t> cells(std::bit_ceil(2 * keys.size()));
+    const size_t mask = cells.size() - 1;
+    for (size_t index = 0; index < keys.size(); ++index) {
+      size_t cell = HashOf(keys[index]) & mask;
+      while (cells[cell] != 0 && !Eq()(keys[cells[cell] - 1], keys[index])) cell = (cell + 1) & mask;
+      if (cells[cell] == 0) {
+        cells[cell] = index + 1;
+      } else {
+        repeats.push_back({index, cells[cell] - 1});
+      }
     }
-    return distinct;
+    return repeats;
+  }
+  template <typename Use>
+  static void ForEachFirst(std::span<const Key> keys, std::span<const Repeat> repeats, const Use& use) {
+    for (size_t index = 0; index < keys.size(); ++index) {
+      if (!repeats.empty() && repeats.front().index == index) {
+        repeats = repeats.subspan(1);
+      } else {
+        use(index);
+      }
+    }
+  }
+
+  // A hit without the mutex. Not OK: there is none.
+  [[gnu::always_inline]] absl::StatusOr<Handle> TryFind(const Key& key) {
+    return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return TryFindOther(key, look); });
+  }
+  [[gnu::noinline]] absl::StatusOr<Handle> TryFindOther(const Key& key, const Look& look) {
+    HazardRow::Read read(look.open);
+    Seen seen;
+    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
+    const HazardRow::Read opened = Open(read.Release());
+    if (std::optional<Handle> hit = FindUnlocked(key, opened)) return *std::move(hit);
+    return NoHit();
+  }
+  static absl::Status NoHit() { return absl::Status(absl::StatusCode::kUnknown, {}); }  // Needs no memory.
+
+  // Answers hits each on its own, and looks up the other keys together. A repeated key has the answer to the first one.
+  void FindMany(std::span<const Key> keys, const CacheGetOptions& options,
+                std::vector<absl::StatusOr<Handle>>& answers) {
+    const std::vector<Repeat> repeats = RepeatsIn(keys);
+    std::vector<size_t> missed;
+    ForEachFirst(keys, repeats, [&](size_t index) {
+      while (answers.size() < index) answers.emplace_back(NoHit());
+      answers.emplace_back(MadeInPlace([&] { return TryFind(keys[index]); }));
+      if (!answers.back().ok()) missed.push_back(index);
+    });
+    answers.resize(keys.size(), NoHit());
+    if (!missed.empty()) {
+      std::vector<KeyAt> missing;
+      missing.reserve(missed.size());
+      for (const size_t index : missed) missing.push_back(Hashed(keys[index]));
+      std::vector<Answer> found = FindAll(missing, options);
+      for (size_t i = 0; i < missed.size(); ++i) answers[missed[i]] = HandleOf(std::move(found[i]));
+    }
+    for (const Repeat& repeat : repeats) answers[repeat.index] = answers[repeat.first];
   }
 
   std::optional<std::string_view> CodecId() const override { return IdOf(callbacks_.codec); }
