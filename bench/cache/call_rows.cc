@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cache/rows.h"
@@ -29,6 +30,7 @@ struct Calls {
         with_idle_ttl({.name = "with idle", .max_weight = 1 << 16, .idle_ttl = absl::Hours(1), .metrics = &registry}) {
     for (size_t key = 0; key < kCallKeys; ++key) {
       keys.push_back(key);
+      absent.push_back(~key);
       names.push_back(base_internal::Concat("a key of some length, ", key));
       numbers.Put(key, key);
       texts.Put(names.back(), key);
@@ -40,6 +42,7 @@ struct Calls {
   MetricsRegistry registry;
   InlineExecutor executor;
   std::vector<uint64_t> keys;
+  std::vector<uint64_t> absent;
   std::vector<std::string> names;
   LoadingCache<uint64_t, uint64_t> numbers;
   LoadingCache<std::string, uint64_t, TransparentStringHash, std::equal_to<>> texts;
@@ -94,6 +97,30 @@ void AddCallRows(Suite& suite) {
       suite, "GetAll of 1 hit", "-",
       [](Calls& calls, size_t at) { return calls.numbers.GetAll(std::span(calls.keys).subspan(at, 1)).size(); },
       kGetPeer, HitByGet);
+  AddCallRow<kManyCallKeys>(
+      suite, "PutAll of 100, per key", "-",
+      [](Calls& calls, size_t at) {
+        std::vector<std::pair<uint64_t, uint64_t>> entries;
+        for (const uint64_t key : std::span(calls.keys).subspan(at, kManyCallKeys)) entries.emplace_back(key, at);
+        calls.numbers.PutAll(std::move(entries));
+        return true;
+      },
+      "Put",
+      [](Calls& calls, size_t at) {
+        calls.numbers.Put(calls.keys[at], at);
+        return true;
+      });
+  AddCallRow<kManyCallKeys>(
+      suite, "InvalidateKeys of 100 that are absent, per key", "-",
+      [](Calls& calls, size_t at) {
+        calls.with_ttl.InvalidateKeys(std::span(calls.absent).subspan(at, kManyCallKeys));
+        return true;
+      },
+      "Invalidate",
+      [](Calls& calls, size_t at) {
+        calls.with_ttl.Invalidate(calls.absent[at]);
+        return true;
+      });
   AddCallRow<1>(
       suite, "GetCopy, hit", "-", [](Calls& calls, size_t at) { return calls.numbers.GetCopy(calls.keys[at]).ok(); },
       kGetPeer, HitByGet);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -21,6 +22,7 @@
 #include "measure/threads.h"
 #include "peers/peer_process.h"
 #include "servers/redis_process.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
@@ -171,6 +173,44 @@ void AddGetAllRow(Suite& suite) {
             }});
 }
 
+// So few that the tier's pace, a quarter of the journal in the time of a heartbeat, does not count.
+void AddBulkRows(Suite& suite) {
+  static constexpr uint64_t kKeys = 300;
+  using Change = std::function<void(NumberCache & cache, const std::vector<uint64_t>& keys)>;
+  const auto add = [&](const std::string& name, const std::string& peer, const Change& ours, const Change& theirs) {
+    suite.Add({.name = base_internal::Concat(name, " of ", kKeys, ", per key"), .unit = "us", .peer = peer},
+              {.prepare = [=](const Scale&) -> Contestants {
+                const auto world = std::make_shared<SecondLevel>(1);
+                const auto measure = [world](const Change& change) {
+                  return [=](Worker&) {
+                    std::vector<uint64_t> keys(kKeys);
+                    std::iota(keys.begin(), keys.end(), 1);
+                    const Instant begun = Clock::System()->Now();
+                    change(*world->cache, keys);
+                    return absl::ToDoubleMicroseconds(Clock::System()->Now() - begun) / kKeys;
+                  };
+                };
+                return {measure(ours), measure(theirs)};
+              }});
+  };
+  add(
+      "InvalidateKeys", "Invalidate",
+      [](NumberCache& cache, const std::vector<uint64_t>& keys) { cache.InvalidateKeys(keys); },
+      [](NumberCache& cache, const std::vector<uint64_t>& keys) {
+        for (const uint64_t key : keys) cache.Invalidate(key);
+      });
+  add(
+      "PutAll", "Put",
+      [](NumberCache& cache, const std::vector<uint64_t>& keys) {
+        std::vector<std::pair<uint64_t, uint64_t>> entries;
+        for (const uint64_t key : keys) entries.emplace_back(key, key);
+        cache.PutAll(std::move(entries));
+      },
+      [](NumberCache& cache, const std::vector<uint64_t>& keys) {
+        for (const uint64_t key : keys) cache.Put(key, key);
+      });
+}
+
 void AddColdRows(Suite& suite) {
   const std::string of = base_internal::Concat(kFleetProcesses, " processes x ", kFleetThreads, " threads");
   const Comparison loads = {.name = "loads of a cold key, " + of,
@@ -254,6 +294,7 @@ void AddFleetRows(Suite& suite) {
   AddSecondLevelRow(suite, 1);
   AddSecondLevelRow(suite, 16);
   AddGetAllRow(suite);
+  AddBulkRows(suite);
   AddColdRows(suite);
   AddManyKeysRows(suite);
   AddInvalidationRow(suite);

@@ -116,6 +116,26 @@ void CacheCore::Invalidate(const KeyAt& at) noexcept {
   after.Run();
 }
 
+void CacheCore::InvalidateKeys(std::span<const KeyAt> keys) {
+  if (tier_ != nullptr) return tier_->InvalidateKeys(keys);
+  InSteps(keys.size(), [&](size_t index, AfterUnlock& after) { ClearKey(keys[index], kAnyPosition, after); });
+}
+
+void CacheCore::PutAll(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry) {
+  tier_->PutAll(keys, boxes, entry);
+}
+
+// After a few keys, what they have removed is destroyed and told.
+void CacheCore::InSteps(size_t count, absl::FunctionRef<void(size_t index, AfterUnlock& after)> step) {
+  constexpr size_t kKeysPerStep = 64;
+  for (size_t index = 0; index < count;) {
+    AfterUnlock after(*this);
+    const size_t end = std::min(count, index + kKeysPerStep);
+    for (; index < end; ++index) step(index, after);
+    after.Run();
+  }
+}
+
 void CacheCore::InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept {
   try {
     if (tier_ == nullptr) return ClearKey(at, kAnyPosition, after);

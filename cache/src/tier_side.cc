@@ -414,54 +414,133 @@ TierInvalidated TierSide::InvalidateKey(const KeyAt& at, absl::FunctionRef<void(
   return {};
 }
 
+// The same for many keys, with a result for each. What is removed is destroyed in steps.
+std::vector<TierInvalidated> TierSide::InvalidateEach(std::span<const KeyAt> keys,
+                                                      absl::FunctionRef<void(size_t index, AfterUnlock& after)> locally,
+                                                      bool with_lease) {
+  std::vector<TierInvalidated> results(keys.size());
+  std::vector<uint64_t> queued;
+  std::vector<size_t> shared;
+  for (size_t index = 0; index < keys.size(); ++index) {
+    std::string key;
+    if (!core.EncodeKey(keys[index].key, &key).ok()) continue;
+    queued.push_back(cache->Queue({TierTarget::Kind::kKey, key}));
+    shared.push_back(index);
+  }
+  core.InSteps(keys.size(), locally);
+  std::vector<TierInvalidated> awaited = cache->AwaitMany(queued, with_lease);
+  for (size_t n = 0; n < shared.size(); ++n) results[shared[n]] = std::move(awaited[n]);
+  core.InSteps(keys.size(), [&](size_t index, AfterUnlock& after) {
+    if (results[index].accepted) core.ClearKey(keys[index], results[index].position, after);
+  });
+  return results;
+}
+
+void TierSide::InvalidateKeys(std::span<const KeyAt> keys) {
+  const auto clear = [&](size_t index, AfterUnlock& after) {
+    core.ClearKey(keys[index], CacheCore::kAnyPosition, after);
+  };
+  InvalidateEach(keys, clear, /*with_lease=*/false);
+}
+
 // A Put is an invalidation that is granted the lease, and a fill. If the tier does not confirm both, nothing is stored:
 // then an invalidation that came in between would not be noticed, and the next lookup loads.
 void TierSide::Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
   AfterUnlock after(core);
-  InvalidateAndFill(at, box, entry, after);
+  const uint64_t resets_before = resets.load(std::memory_order_relaxed);
+  const bool stores = Stores(entry);
+  std::string key;
+  TierInvalidated done = InvalidateKey(
+      at, [&] { MakeWay(at, box, stores, after); }, key, stores);
+  if (done.accepted) core.ClearKey(at, done.position, after);
+  if (!done.lease.token.empty()) {
+    const FlightPtr flight = PutFlight(at, std::move(key), std::move(done.lease));
+    Loaded put{.answer = box, .entry = entry};
+    Fill({&flight, 1}, {&put, 1});
+    StorePut(flight, put, resets_before, after);
+  }
   after.Run();
 }
 
-void TierSide::InvalidateAndFill(const KeyAt& at, const Pinned& box, const EntryOptions& entry, AfterUnlock& after) {
-  const uint64_t resets_before = resets.load(std::memory_order_relaxed);
-  const auto remove_current = [&](Shard& shard) STOCKADE_REQUIRES(kShardMutex) {
-    const FlightPtr flight = core.Current(at);
-    if (flight == nullptr) return;
-    if (!flight->answered()) core.AnswerFlight(*flight, box, after);
-    core.RemoveCurrent(shard, *flight, after);
-  };
-  const bool stores = entry.ttl.value_or(core.options_.ttl) > absl::ZeroDuration();
-  std::string key;
-  const TierInvalidated done = InvalidateKey(
-      at,
-      [&] {
-        Shard& shard = core.shards_[at.shard];
-        const ShardLock lock(shard);
-        remove_current(shard);
-        Slot* const old = core.FindEntry(at);
-        if (old != nullptr) {
-          core.Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
-        }
-      },
-      key, stores);
-  if (done.accepted) core.ClearKey(at, done.position, after);
-  if (done.lease.token.empty()) return;
-  Shard& shard = core.shards_[at.shard];
-  const FlightPtr flight = core.NewFlight(at, nullptr, false);
-  flight->tier->key = std::move(key);
-  {
-    const ShardLock lock(shard);
-    flight->tier->lease = done.lease;
+// In pieces, each of which is invalidated with leases and then filled. When one is not accepted, the tier is too slow
+// or away: then the others are invalidated together, and not stored.
+void TierSide::PutAll(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry) {
+  while (!keys.empty()) {
+    const size_t count = std::min(kKeysAtOnce, keys.size());
+    const bool accepted = PutPiece(keys.first(count), boxes.first(count), entry, Stores(entry));
+    keys = keys.subspan(count);
+    boxes = boxes.subspan(count);
+    if (accepted) continue;
+    PutPiece(keys, boxes, entry, /*stores=*/false);
+    return;
   }
-  Loaded put{.answer = box, .entry = entry};
-  Fill({&flight, 1}, {&put, 1});
+}
+
+// Returns whether all invalidations were accepted.
+bool TierSide::PutPiece(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry,
+                        bool stores) {
+  const uint64_t resets_before = resets.load(std::memory_order_relaxed);
+  std::vector<TierInvalidated> results = InvalidateEach(
+      keys, [&](size_t index, AfterUnlock& after) { MakeWay(keys[index], boxes[index], Stores(entry), after); },
+      stores);
+  std::vector<FlightPtr> flights;
+  std::vector<Loaded> puts;
+  bool accepted = true;
+  for (size_t index = 0; index < keys.size(); ++index) {
+    accepted = accepted && results[index].accepted;
+    std::string key;
+    if (results[index].lease.token.empty() || !core.EncodeKey(keys[index].key, &key).ok()) continue;
+    flights.push_back(PutFlight(keys[index], std::move(key), std::move(results[index].lease)));
+    puts.push_back({.answer = boxes[index], .entry = entry});
+  }
+  for (size_t filled = 0; filled < flights.size();) {
+    const size_t end = filled + Fill(std::span(flights).subspan(filled), std::span(puts).subspan(filled));
+    AfterUnlock after(core);
+    for (; filled < end; ++filled) StorePut(flights[filled], puts[filled], resets_before, after);
+    after.Run();
+  }
+  return accepted;
+}
+
+bool TierSide::Stores(const EntryOptions& entry) const {
+  return entry.ttl.value_or(core.options_.ttl) > absl::ZeroDuration();
+}
+
+// Removes what a Put replaces. Calls that wait for a load get its value.
+void TierSide::MakeWay(const KeyAt& at, const Pinned& box, bool stores, AfterUnlock& after) {
+  Shard& shard = core.shards_[at.shard];
+  const ShardLock lock(shard);
+  ReplaceFlight(at, box, after);
+  Slot* const old = core.FindEntry(at);
+  if (old != nullptr) core.Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
+}
+
+void TierSide::ReplaceFlight(const KeyAt& at, const Pinned& box, AfterUnlock& after) {
+  const FlightPtr flight = core.Current(at);
+  if (flight == nullptr) return;
+  if (!flight->answered()) core.AnswerFlight(*flight, box, after);
+  core.RemoveCurrent(core.shards_[at.shard], *flight, after);
+}
+
+// No call can find it: it carries the value to Fill().
+FlightPtr TierSide::PutFlight(const KeyAt& at, std::string key, TierLease lease) {
+  FlightPtr flight = core.NewFlight(at, nullptr, false);
+  flight->tier->key = std::move(key);
+  const ShardLock lock(core.shards_[at.shard]);
+  flight->tier->lease = std::move(lease);
+  return flight;
+}
+
+// After the fill.
+void TierSide::StorePut(const FlightPtr& flight, const Loaded& put, uint64_t resets_before, AfterUnlock& after) {
+  const KeyAt at = flight->key.at();
   const Instant now = core.Now();
   const EntryPtr fresh = put.stamp.version != 0 ? core.MakeEntry(at, put, now) : nullptr;
-  const ShardLock lock(shard);
+  const ShardLock lock(core.shards_[at.shard]);
   core.GiveBackLease(flight, after);
   if (fresh == nullptr) return;
   if (!MayStore(put.stamp) || resets.load(std::memory_order_relaxed) != resets_before) return;
-  remove_current(shard);
+  ReplaceFlight(at, *put.answer, after);
   core.Replace(at, core.FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
 }
@@ -574,6 +653,12 @@ absl::Status CacheCore::JoinTier(CacheCore& core) {
 }  // namespace stockade::cache_internal
 
 namespace stockade {
+
+std::vector<TierInvalidated> TierCache::AwaitMany(std::span<const uint64_t> queued, bool with_lease) {
+  std::vector<TierInvalidated> results;
+  for (const uint64_t id : queued) results.push_back(Await(id, with_lease));
+  return results;
+}
 
 CacheTier::CacheTier() : join_(&cache_internal::CacheCore::JoinTier) {}
 

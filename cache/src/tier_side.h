@@ -42,6 +42,9 @@ class TierSide : public TierListener {
   virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept
       STOCKADE_EXCLUDES(kShardMutex);
   virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) STOCKADE_EXCLUDES(kShardMutex);
+  virtual void PutAll(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry)
+      STOCKADE_EXCLUDES(kShardMutex);
+  virtual void InvalidateKeys(std::span<const KeyAt> keys) STOCKADE_EXCLUDES(kShardMutex);
   virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
   virtual TierInvalidated InvalidateKey(const KeyAt& at, absl::FunctionRef<void()> locally, std::string& key,
                                         bool with_lease);
@@ -82,7 +85,16 @@ class TierSide : public TierListener {
   void LookUpAgain(const FlightPtr& flight, Instant now, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   bool HoldsLease(const Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
   TierLease TakeLease(Flight& flight) STOCKADE_EXCLUDES(kShardMutex);
-  void InvalidateAndFill(const KeyAt& at, const Pinned& box, const EntryOptions& entry, AfterUnlock& after)
+  std::vector<TierInvalidated> InvalidateEach(std::span<const KeyAt> keys,
+                                              absl::FunctionRef<void(size_t index, AfterUnlock& after)> locally,
+                                              bool with_lease) STOCKADE_EXCLUDES(kShardMutex);
+  bool PutPiece(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry, bool stores)
+      STOCKADE_EXCLUDES(kShardMutex);
+  bool Stores(const EntryOptions& entry) const;
+  void MakeWay(const KeyAt& at, const Pinned& box, bool stores, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  void ReplaceFlight(const KeyAt& at, const Pinned& box, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
+  FlightPtr PutFlight(const KeyAt& at, std::string key, TierLease lease) STOCKADE_EXCLUDES(kShardMutex);
+  void StorePut(const FlightPtr& flight, const Loaded& put, uint64_t resets_before, AfterUnlock& after)
       STOCKADE_EXCLUDES(kShardMutex);
   void NotifyLater(absl::FunctionRef<void()> body);
 };

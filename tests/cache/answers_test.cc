@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "cache/subject.h"
 #include "docs/document_table.h"
 #include "support/scale.h"
@@ -202,9 +204,9 @@ std::string Refresh(Stage& stage) {
   return stage.running == 2 ? "loads in background, after one ends" : "loads in background";
 }
 
-std::string Put(Stage& stage) {
+std::string Put(Stage& stage, bool many) {
   const std::string word = stage.subject.size() > 0 ? "replaces" : "stores";
-  stage.subject.Put(1, kPut);
+  many ? stage.subject.PutAll({{1, kOld}, {1, kPut}}) : stage.subject.Put(1, kPut);
   EXPECT_EQ(stage.subject.size(), 1);
   EXPECT_EQ(stage.subject.Ask(1, AtOnce()), kPut);
   // The last caller has joined the load and does not run it.
@@ -220,9 +222,9 @@ std::string Put(Stage& stage) {
   return stage.current ? word + ", answers the load" : word;
 }
 
-std::string Invalidated(Stage& stage, bool all) {
+std::string Invalidated(Stage& stage, void (*invalidate)(Subject& subject)) {
   const bool had = stage.subject.size() > 0;
-  all ? stage.subject.InvalidateAll() : stage.subject.Invalidate();
+  invalidate(stage.subject);
   EXPECT_EQ(stage.subject.size(), 0);
   EXPECT_EQ(stage.subject.Ask(1, AtOnce()), "DEADLINE_EXCEEDED");
   stage.EndLoads();
@@ -236,7 +238,20 @@ std::string Invalidated(Stage& stage, bool all) {
 
 TEST_P(AnswersTest, EachCall_InEachState_DoesWhatItsTableSays) {
   const std::function<std::string(Stage&)> calls[] = {
-      Get, GetAtOnce, GetIfPresent, Peek, Refresh, Put, [](Stage& stage) { return Invalidated(stage, false); },
+      Get,
+      GetAtOnce,
+      GetIfPresent,
+      Peek,
+      Refresh,
+      [](Stage& stage) { return Put(stage, false); },
+      [](Stage& stage) { return Invalidated(stage, [](Subject& subject) { subject.Invalidate(); }); },
+  };
+  const std::function<std::string(Stage&)> variants[] = {
+      [](Stage& stage) { return Put(stage, true); },
+      [](Stage& stage) { return Invalidated(stage, [](Subject& subject) {
+                           subject.InvalidateKeys({7, 1, 1});
+                         }); },
+      [](Stage& stage) { return Invalidated(stage, [](Subject& subject) { subject.InvalidateAll(); }); },
   };
   std::vector<std::string> found = {
       "| the key has | `Get` | `Get`, timeout 0 | `GetIfPresent` | `Peek` | `Refresh` | `Put` | `Invalidate` |",
@@ -250,9 +265,15 @@ TEST_P(AnswersTest, EachCall_InEachState_DoesWhatItsTableSays) {
       row += " " + call(stage) + " |";
     }
     found.push_back(row);
-    Stage stage(GetParam(), state.idle_ttl);
-    state.make(stage);
-    EXPECT_TRUE(row.ends_with(" " + Invalidated(stage, true) + " |")) << "InvalidateAll() does the same for every key";
+    const std::vector<std::string> cells = absl::StrSplit(row, " | ");
+    const std::string put = cells[cells.size() - 2];
+    const std::string invalidate(absl::StripSuffix(cells.back(), " |"));
+    const std::string expected[] = {put, invalidate, invalidate};
+    for (size_t i = 0; i < std::size(variants); ++i) {
+      Stage stage(GetParam(), state.idle_ttl);
+      state.make(stage);
+      EXPECT_EQ(variants[i](stage), expected[i]) << "PutAll(), InvalidateKeys() and InvalidateAll() do the same";
+    }
   }
   EXPECT_EQ(found, DocumentedTable("docs/CACHE.md", "| the key has"));
 }

@@ -226,8 +226,16 @@ class Subject {
   void Put(int key, int value, const EntryOptions& entry = {}) {
     shape_.boxed ? boxed_->Put(key, std::to_string(value), entry) : copied_->Put(key, value, entry);
   }
+  void PutAll(std::initializer_list<std::pair<int, int>> entries) {
+    std::vector<std::pair<int, std::string>> texts;
+    for (const auto& [key, value] : entries) texts.emplace_back(key, std::to_string(value));
+    shape_.boxed ? boxed_->PutAll(texts) : copied_->PutAll(entries);
+  }
   void Refresh(int key = 1) { shape_.boxed ? boxed_->Refresh(key) : copied_->Refresh(key); }
   void Invalidate(int key = 1) { shape_.boxed ? boxed_->Invalidate(key) : copied_->Invalidate(key); }
+  void InvalidateKeys(const std::vector<int>& keys) {
+    shape_.boxed ? boxed_->InvalidateKeys(keys) : copied_->InvalidateKeys(keys);
+  }
   void InvalidateTag(const char* tag) { shape_.boxed ? boxed_->InvalidateTag(tag) : copied_->InvalidateTag(tag); }
   void InvalidateAll() {
     shape_.boxed ? boxed_->InvalidateAll() : copied_->InvalidateAll();

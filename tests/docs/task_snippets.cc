@@ -52,9 +52,10 @@ absl::Status ShowAndChange(Database& db, std::vector<int>& shown) {
   show((*product)->price);                     // The handle keeps the value, whatever happens to the entry.
 
   absl::Status changed = products.UpdateThrough("dunk-low", [&] { return db.SetPrice("dunk-low", 99); });
-  products.Invalidate("dunk-low");               // Something else has changed it.
-  products.Put("dunk-low", {"dunk-low", 95});    // The new value is at hand.
-  auto now = products.GetIfPresent("dunk-low");  // Never loads.
+  products.Invalidate("dunk-low");                // Something else has changed it.
+  products.InvalidateKeys({"dunk-low", "af-1"});  // Or several.
+  products.Put("dunk-low", {"dunk-low", 95});     // The new value is at hand.
+  auto now = products.GetIfPresent("dunk-low");   // Never loads.
 
   if (!now.has_value()) return absl::NotFoundError("no value");
   show((*now)->price);

@@ -79,10 +79,22 @@ void InvalidationQueue::Accept(uint64_t id) {
 void InvalidationQueue::Enqueue(uint64_t id) {
   const auto found = pending_.find(id);
   if (found == pending_.end() || found->second.state == State::kQueued) return;
-  PendingInvalidation& pending = found->second;
+  ToQueued(found->second);
+  if (queued_ > most_queued_) Merge();
+}
+
+void InvalidationQueue::EnqueueHeld(std::span<const uint64_t> ids) {
+  for (const uint64_t id : ids) {
+    const auto found = pending_.find(id);
+    if (found != pending_.end() && found->second.state == State::kHeld) ToQueued(found->second);
+  }
+  if (queued_ > most_queued_) Merge();
+}
+
+void InvalidationQueue::ToQueued(PendingInvalidation& pending) {
   if (IsWide(pending.scope) && InFlight(pending.state)) --wide_in_flight_;
   pending.state = State::kQueued;
-  if (++queued_ > kMaxPending) Merge();
+  ++queued_;
 }
 
 void InvalidationQueue::EnqueueHeldBefore(Instant limit) {
@@ -90,7 +102,7 @@ void InvalidationQueue::EnqueueHeldBefore(Instant limit) {
   for (const auto& [id, pending] : pending_) {
     if (pending.state == State::kHeld && pending.since < limit) late.push_back(id);
   }
-  for (const uint64_t id : late) Enqueue(id);
+  EnqueueHeld(late);
 }
 
 void InvalidationQueue::Widen(uint64_t id) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +43,9 @@ struct PendingInvalidation {
 class InvalidationQueue {
  public:
   using State = PendingInvalidation::State;
-  static constexpr size_t kMaxPending = 65'536;
 
   // `tokens` creates the operations. The tier's mutex guards it, too.
-  explicit InvalidationQueue(TierTokens* tokens) : tokens_(tokens) {}
+  InvalidationQueue(TierTokens* tokens, size_t most_queued) : tokens_(tokens), most_queued_(most_queued) {}
 
   // Returns the id of the pending invalidation that covers `target` from now on: a new one; or a queued one of the same
   // target, or one of all keys that has not been sent. A queued one gets a new operation.
@@ -54,8 +54,10 @@ class InvalidationQueue {
   PendingInvalidation* Find(uint64_t id);
   // Removes an invalidation that Redis has accepted.
   void Accept(uint64_t id);
-  // Changes the state to kQueued. If more than kMaxPending are queued, they become one invalidation of all keys.
+  // Changes the state to kQueued. If more than `most_queued` are queued, they become one invalidation of all.
   void Enqueue(uint64_t id);
+  // The same for those of `ids` in kHeld.
+  void EnqueueHeld(std::span<const uint64_t> ids);
   // Queues the invalidations in kHeld that were added before `limit`: their callers failed to send them.
   void EnqueueHeldBefore(Instant limit);
   // Turns an invalidation that is being sent into one of all keys, with a new operation.
@@ -87,9 +89,11 @@ class InvalidationQueue {
   uint64_t QueuedFor(const std::string& target) const;
   void Insert(uint64_t id, PendingInvalidation pending);
   void Erase(Pending::iterator at);
+  void ToQueued(PendingInvalidation& pending);
   void Merge();
 
   TierTokens* const tokens_;
+  const size_t most_queued_;
   Pending pending_;  // By the first id that each stands for.
   // Ids by target. A target has at most one queued invalidation, and one per caller that sends now.
   absl::flat_hash_map<std::string, std::vector<uint64_t>> by_target_;

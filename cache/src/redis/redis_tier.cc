@@ -288,7 +288,7 @@ void RedisTier::Run() {
         renew_at = retry_at = Instant::InfiniteFuture();
         for (const auto& [name, cache] : caches_) {
           if (cache->has_leases()) renew_at = next_renewal;
-          if (cache->has_queued() && !away_) retry_at = next_retry_;
+          if (cache->has_queued() && !away_ && MostInvalidations() > 0) retry_at = next_retry_;
         }
         messages.swap(received_);
         const Instant next = std::min({heartbeat_at, renew_at, retry_at});
@@ -305,7 +305,7 @@ void RedisTier::Run() {
     if (now >= renew_at) {
       next_renewal = clock_->Now() + (RenewLeases() ? absl::ZeroDuration() : options_.lease / 12);
     }
-    if (now >= retry_at) RetryInvalidations();
+    if (now >= retry_at) SendQueued();
   }
 }
 
@@ -349,7 +349,17 @@ bool RedisTier::RenewLeases() {
   return more;
 }
 
-void RedisTier::RetryInvalidations() {
+// How many may be sent before the next heartbeat. A process that reads the journal less often than it is filled has to
+// drop all that it has, so in the time of a heartbeat it grows by a quarter at most, unless callers send many at a
+// time.
+size_t RedisTier::MostInvalidations() const {
+  const bool is_known = reign_ != nullptr && reign_->Exposes(newest_accepted_);
+  const uint64_t newest = is_known ? TierReign::Hide(newest_accepted_) : 0;
+  const auto most = static_cast<uint64_t>(options_.journal_length / 4);
+  return most - std::min(most, newest - std::min(newest, applied_));
+}
+
+void RedisTier::SendQueued() {
   struct Batch {
     uint64_t cache;
     std::vector<uint64_t> ids;
@@ -363,8 +373,9 @@ void RedisTier::RetryInvalidations() {
     reign = reign_;
     if (reign == nullptr) return;
     applied = applied_;
+    const size_t most = std::min(kInvalidationsPerBatch, MostInvalidations());
     for (const auto& [name, cache] : caches_) {
-      std::vector<uint64_t> ids = cache->TakeQueued(*reign, kInvalidationsPerBatch - commands.size(), commands);
+      std::vector<uint64_t> ids = cache->TakeQueued(*reign, most - commands.size(), commands);
       if (!ids.empty()) batches.push_back({cache->number(), std::move(ids)});
     }
   }

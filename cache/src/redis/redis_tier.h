@@ -132,6 +132,9 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
     return tokens_.LeaseToken(probe_command().empty() ? std::string_view() : inbox());
   }
 
+  // How many invalidations may be sent before the next heartbeat, if there are many.
+  size_t MostInvalidations() const STOCKADE_REQUIRES(kTierMutex);
+
   // Removes a cache. No listener of it is called afterwards. Returns false if it was never added.
   bool Remove(const RedisTierCache& cache) STOCKADE_REQUIRES(kTierMutex);
 
@@ -162,7 +165,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // The thread.
   void Run();
   bool RenewLeases();
-  void RetryInvalidations();
+  void SendQueued();
   // Calls `call` with the open caches, none of which is destroyed before it returns.
   void WithCaches(absl::FunctionRef<void(const Caches&)> call) STOCKADE_EXCLUDES(kTierMutex);
   // Null if the cache was destroyed.

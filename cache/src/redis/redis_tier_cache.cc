@@ -47,6 +47,12 @@ absl::Duration WholeMilliseconds(absl::Duration span) {
                                      : absl::ZeroDuration();
 }
 
+// More would be half of what a process may miss of the journal, so that it is cheaper to drop all.
+size_t MostQueued(const RedisCacheTierOptions& options) {
+  constexpr size_t kMost = 65'536;
+  return std::min(kMost, static_cast<size_t>(options.journal_length / 2));
+}
+
 }  // namespace
 
 RedisTierCache::RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number, std::string_view name,
@@ -59,7 +65,7 @@ RedisTierCache::RedisTierCache(std::shared_ptr<RedisTier> tier, uint64_t number,
       listener_(listener),
       // A longer record is not a hit.
       reader_(*tier_, ReadState(tier_->keys().state, name, codec), kTierHeadBytes + tier_->options().max_value_bytes),
-      state_(new State{.queue = InvalidationQueue(&tier_->tokens()),
+      state_(new State{.queue = InvalidationQueue(&tier_->tokens(), MostQueued(tier_->options())),
                        .codecs = std::string(codec),
                        .metrics = {tier_->options().metrics, TierCacheMetricDefs(), {{"cache", name_}}}}) {
   // Not by `this`: a forked child leaks the state, and with it the gauges.
@@ -479,6 +485,90 @@ TierInvalidated RedisTierCache::Await(uint64_t queued, bool with_lease) {
   return result;
 }
 
+// With leases this thread sends them. Others, and those that it could not send, the tier's thread sends.
+std::vector<TierInvalidated> RedisTierCache::AwaitMany(std::span<const uint64_t> queued, bool with_lease) {
+  tier_->CheckFork();
+  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
+  std::vector<TierInvalidated> results(queued.size());
+  for (size_t sent = 0; with_lease && sent < queued.size();) {
+    const size_t count = SendSome(queued.subspan(sent), deadline, std::span(results).subspan(sent));
+    if (count == 0) break;
+    sent += count;
+  }
+  const MutexLock lock(tier_->mutex());
+  InvalidationQueue& queue = state_->queue;
+  queue.EnqueueHeld(queued);
+  tier_->WakeThread();
+  tier_->NotifyChange();  // Questions that wait for them.
+  for (size_t n = 0; n < queued.size(); ++n) {
+    while (queue.Find(queued[n]) != nullptr) {
+      if (tier_->away() || !tier_->AwaitChange(deadline)) return results;
+    }
+    if (!results[n].accepted) results[n] = {.accepted = true, .position = tier_->newest_accepted()};
+  }
+  return results;
+}
+
+// As many as the journal has room for. Returns their number; 0: they cannot be sent before the deadline.
+size_t RedisTierCache::SendSome(std::span<const uint64_t> ids, Instant deadline, std::span<TierInvalidated> results) {
+  struct Sent {
+    size_t index;
+    std::string key;
+    std::string token;
+  };
+  std::vector<Sent> all;
+  std::vector<RedisCommand> commands;
+  TierReignPtr reign;
+  uint64_t applied = 0;
+  size_t count = 0;
+  {
+    const MutexLock lock(tier_->mutex());
+    while ((reign = tier_->AwaitReign(0, deadline)) != nullptr && tier_->MostInvalidations() == 0) {
+      if (!tier_->AwaitChange(deadline)) return 0;
+    }
+    if (reign == nullptr) return 0;
+    applied = tier_->applied();
+    count = std::min(ids.size(), tier_->MostInvalidations());
+    for (size_t index = 0; index < count; ++index) {
+      PendingInvalidation* const pending = state_->queue.Find(ids[index]);
+      if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) continue;
+      pending->state = PendingInvalidation::State::kSending;
+      all.push_back({.index = index, .key = pending->text, .token = tier_->NewLeaseToken()});
+      commands.push_back(InvalidateCommand(*reign, *pending, all.back().token));
+    }
+  }
+  const Instant sent = tier_->clock()->Now();
+  const std::vector<absl::StatusOr<RedisReply>> replies =
+      tier_->calls().RunMany(commands, reign->Call(deadline - sent));
+  for (size_t n = 0; n < all.size(); ++n) {
+    tier_->RecordReply(replies[n].status());
+    if (RedisOutcomeUnknown(replies[n].status())) EndLeaseAsync(all[n].key, all[n].token);
+  }
+  const MutexLock lock(tier_->mutex());
+  for (size_t n = 0; n < all.size(); ++n) {
+    const uint64_t id = ids[all[n].index];
+    const SendResult result = ApplyReply(id, *reign, applied, replies[n]);
+    if (result == SendResult::kAccepted) {
+      results[all[n].index] = Accepted(*reign, replies[n], all[n].key, all[n].token, sent);
+      continue;
+    }
+    if (result == SendResult::kOtherReign) tier_->RequestHeartbeat();
+    state_->queue.Enqueue(id);
+  }
+  return count;
+}
+
+// Of a reply that has accepted the invalidation of `key`.
+TierInvalidated RedisTierCache::Accepted(const TierReign& reign, const absl::StatusOr<RedisReply>& reply,
+                                         const std::string& key, const std::string& token, Instant sent) {
+  TierInvalidated accepted = {.accepted = true, .position = reign.Expose(NumberAt(reply->elements(), 1))};
+  if (NumberAt(reply->elements(), 2) == 1) {
+    AddLease(reign, key, token, sent);
+    accepted.lease = {.token = token, .position = accepted.position};
+  }
+  return accepted;
+}
+
 TierInvalidated RedisTierCache::Send(uint64_t id, bool with_lease, Instant deadline) {
   std::string token;
   std::string key;
@@ -505,14 +595,7 @@ TierInvalidated RedisTierCache::Send(uint64_t id, bool with_lease, Instant deadl
     may_be_granted |= with_lease && RedisOutcomeUnknown(reply.status());
     const MutexLock lock(tier_->mutex());
     const SendResult result = ApplyReply(id, *reign, applied, reply);
-    if (result == SendResult::kAccepted) {
-      TierInvalidated accepted = {.accepted = true, .position = reign->Expose(NumberAt(reply->elements(), 1))};
-      if (NumberAt(reply->elements(), 2) == 1) {
-        AddLease(*reign, key, token, sent);
-        accepted.lease = {.token = token, .position = accepted.position};
-      }
-      return accepted;
-    }
+    if (result == SendResult::kAccepted) return Accepted(*reign, reply, key, token, sent);
     if (result == SendResult::kOtherReign) heartbeat = tier_->RequestHeartbeat();
     const bool transient = absl::IsUnavailable(reply.status()) && RedisOutcomeUnknown(reply.status());
     if (result == SendResult::kFailed && !transient) break;

@@ -38,6 +38,7 @@ class RedisTierCache final : public TierCache {
   void Fail(std::string_view key, const TierLease& lease) override;
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
+  std::vector<TierInvalidated> AwaitMany(std::span<const uint64_t> queued, bool with_lease) override;
   bool AwaitAll(Instant deadline) override;
   void CancelWaits() override;
   Instant trusted_until() const override { return tier_->trusted_until(); }
@@ -132,6 +133,10 @@ class RedisTierCache final : public TierCache {
 
   // Invalidations.
   TierInvalidated Send(uint64_t id, bool with_lease, Instant deadline) STOCKADE_EXCLUDES(kTierMutex);
+  size_t SendSome(std::span<const uint64_t> ids, Instant deadline, std::span<TierInvalidated> results)
+      STOCKADE_EXCLUDES(kTierMutex);
+  TierInvalidated Accepted(const TierReign& reign, const absl::StatusOr<RedisReply>& reply, const std::string& key,
+                           const std::string& token, Instant sent) STOCKADE_REQUIRES(kTierMutex);
   RedisCommand InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending,
                                  std::string_view token) const STOCKADE_REQUIRES(kTierMutex);
   SendResult ApplyReply(uint64_t id, const TierReign& reign, uint64_t applied, const absl::StatusOr<RedisReply>& reply)

@@ -217,5 +217,67 @@ TEST_F(CacheOverRedisTest, MessageIsAheadOfTheJournal_HitsComeFromMemoryAfterAHe
   EXPECT_EQ(*a.loads, 1);
 }
 
+std::vector<int64_t> KeysFrom(int64_t first, int64_t count) {
+  std::vector<int64_t> keys(static_cast<size_t>(count));
+  std::iota(keys.begin(), keys.end(), first);
+  return keys;
+}
+
+// Nearly half of the journal by one call, with heartbeats as rare as the default max_staleness allows.
+TEST_F(CacheOverRedisTest, InvalidateKeys_ManyKeysAndRareHeartbeats_NoProcessHasAGap) {
+  const std::vector<int64_t> keys = KeysFrom(0, 4'900);
+  for (const bool pubsub : {true, false}) {
+    SCOPED_TRACE(pubsub);
+    std::vector<Process> processes;
+    for (int n = 0; n < 4; ++n) {
+      processes.push_back(Start(PatientTier([&](RedisCacheTierOptions& options) {
+        options.heartbeat = absl::Milliseconds(360);
+        options.pubsub = pubsub;
+      })));
+      for (const auto& found : processes.back().cache->GetAll(keys)) ASSERT_TRUE(found.ok());
+      ASSERT_TRUE(processes.back().cache->Get(10'000).ok());
+    }
+    processes[0].cache->InvalidateKeys(keys);
+    EXPECT_EQ(processes[0].cache->AwaitInvalidations(absl::Minutes(1)), absl::OkStatus());
+    EXPECT_EQ(processes[0].stats().invalidations_accepted, keys.size());
+    for (const Process& process : processes) {
+      Await("the invalidations", [&] { return process.cache->size() == 1; });
+      EXPECT_TRUE(process.cache->Peek(10'000).has_value());
+      EXPECT_EQ(process.tier->Stats().gaps, 0u);
+    }
+  }
+}
+
+TEST_F(CacheOverRedisTest, InvalidateKeys_BelowAtAndAboveHalfOfTheJournal_MoreAreOneOfAll) {
+  const auto options = PatientTier([](RedisCacheTierOptions& change) { change.journal_length = 200; });
+  const Process process = Start(options), other = Start(options);
+  const auto position = [&] { return std::stoll(server.Call({"HGET", kState, "q"}).text); };
+  for (const int64_t count : {99, 100, 101}) {
+    for (const Process* of : {&process, &other}) {
+      for (const auto& found : of->cache->GetAll(KeysFrom(0, count + 1))) ASSERT_TRUE(found.ok());
+    }
+    const int64_t before = position();
+    process.cache->InvalidateKeys(KeysFrom(0, count));
+    EXPECT_EQ(process.cache->AwaitInvalidations(absl::Minutes(1)), absl::OkStatus());
+    EXPECT_EQ(position() - before, count <= 100 ? count : 1);
+    const int64_t left = count <= 100 ? 1 : 0;
+    for (const Process* of : {&process, &other}) {
+      Await("the invalidations", [&] { return of->cache->size() == left; });
+    }
+  }
+}
+
+TEST_F(CacheOverRedisTest, InvalidateKeys_NoHeartbeatComes_AQuarterOfTheJournalIsSent) {
+  RedisCacheTierOptions options = QuietTier();
+  options.timeout = absl::Seconds(3);
+  options.journal_length = 400;
+  const Process process = Start(options);
+  process.cache->InvalidateKeys(KeysFrom(0, 150));
+  EXPECT_EQ(process.stats().invalidations_accepted, 100u);
+  EXPECT_EQ(process.stats().invalidations_pending, 50);
+  process.cache->Invalidate(0);
+  EXPECT_EQ(process.stats().invalidations_accepted, 101u) << "a single one is not held up";
+}
+
 }  // namespace
 }  // namespace stockade::testing

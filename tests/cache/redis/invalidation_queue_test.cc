@@ -25,7 +25,8 @@ class InvalidationQueueTest : public ::testing::Test {
 
   Instant now = Instant::FromNanoseconds(1'000'000'000);
   TierTokens tokens;
-  InvalidationQueue queue{&tokens};
+  static constexpr size_t kMostQueued = 1000;
+  InvalidationQueue queue{&tokens, kMostQueued};
 };
 
 TEST_F(InvalidationQueueTest, Add_Key_ConcernsThatKeyUntilItIsAccepted) {
@@ -106,7 +107,7 @@ TEST_F(InvalidationQueueTest, Enqueue_TooMany_BecomeOneOfAll) {
   const uint64_t tag = AddQueued(Kind::kTag, "t");
   queue.TakeQueued(1);  // `first` is on its way.
   uint64_t last = 0;
-  for (size_t n = 0; n < InvalidationQueue::kMaxPending; ++n) last = AddQueued(Kind::kKey, "k" + std::to_string(n));
+  for (size_t n = 0; n < kMostQueued; ++n) last = AddQueued(Kind::kKey, "k" + std::to_string(n));
   EXPECT_EQ(queue.queued(), 1u);
   EXPECT_EQ(queue.size(), 3u);
   for (const uint64_t id : {tag, tag + 1, last}) {
@@ -129,12 +130,31 @@ TEST_F(InvalidationQueueTest, Enqueue_TooMany_BecomeOneOfAll) {
   EXPECT_FALSE(queue.AnyUpTo(last));
 }
 
+TEST_F(InvalidationQueueTest, EnqueueHeld_BelowAtAndAboveTheBound_MoreAreOneOfAll) {
+  for (const size_t count : {kMostQueued - 1, kMostQueued, kMostQueued + 1, 3 * kMostQueued}) {
+    InvalidationQueue many(&tokens, kMostQueued);
+    std::vector<uint64_t> ids;
+    for (size_t n = 0; n < count; ++n)
+      ids.push_back(many.Add(TierInvalidation({.kind = Kind::kKey, .text = "k" + std::to_string(n)}), now));
+    many.EnqueueHeld(ids);
+    EXPECT_EQ(many.queued(), count <= kMostQueued ? count : 1);
+    for (const uint64_t id : ids) ASSERT_NE(many.Find(id), nullptr);
+    many.EnqueueHeld(ids);
+    EXPECT_EQ(many.queued(), count <= kMostQueued ? count : 1) << "none twice";
+    const std::vector<uint64_t> taken = many.TakeQueued(count);
+    many.EnqueueHeld(ids);
+    EXPECT_EQ(many.queued(), 0u) << "they are on their way";
+    for (const uint64_t id : taken) many.Accept(id);
+    for (const uint64_t id : ids) EXPECT_EQ(many.Find(id), nullptr);
+  }
+}
+
 TEST_F(InvalidationQueueTest, Enqueue_TooManyTwice_EachIsFound) {
   const uint64_t first = AddQueued(Kind::kKey, "first");
-  for (size_t n = 0; n < InvalidationQueue::kMaxPending; ++n) AddQueued(Kind::kKey, std::to_string(n));
+  for (size_t n = 0; n < kMostQueued; ++n) AddQueued(Kind::kKey, std::to_string(n));
   ASSERT_EQ(queue.TakeQueued(10).size(), 1u);  // On its way, so that new ones do not join it.
   uint64_t last = 0;
-  for (size_t n = 0; n <= InvalidationQueue::kMaxPending; ++n) last = AddQueued(Kind::kKey, std::to_string(n));
+  for (size_t n = 0; n <= kMostQueued; ++n) last = AddQueued(Kind::kKey, std::to_string(n));
   EXPECT_EQ(queue.size(), 2u);
   EXPECT_NE(queue.Find(first), queue.Find(last));
   queue.Accept(first);

@@ -318,7 +318,8 @@ class FakeTier::Process final : public TierCache {
       Accept(*mine);
       return {};
     }
-    SendQueue();
+    Accept(*mine);
+    queue_.erase(mine);
     TierInvalidated done{.accepted = true, .position = tier_.position_, .lease = {}};
     if (with_lease) {
       done.lease = tier_.Grant(index_, text, tier_.clock_->Now());

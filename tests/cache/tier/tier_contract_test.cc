@@ -9,6 +9,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -195,6 +196,76 @@ TEST_P(TierContractTest, Invalidate_TwoPuts_OnlyTheLaterOneIsStored) {
   EXPECT_EQ(a.Ask("k").record->bytes, "second");
 }
 
+TEST_P(TierContractTest, AwaitMany_AllAreAcceptedAndReported) {
+  auto [a, b] = NewClients();
+  for (const char* key : {"0", "1", "2", "kept"}) ASSERT_EQ(b.Load(key, "v").kind, Filled::kStored);
+  EXPECT_TRUE(a.cache->AwaitMany({}, false).empty());
+  std::vector<uint64_t> queued;
+  for (const char* key : {"0", "1", "2", "1"}) queued.push_back(a.cache->Queue({Target::kKey, key}));
+  uint64_t last = 0;
+  for (const bool again : {false, true}) {
+    const std::vector<TierInvalidated> results = a.cache->AwaitMany(queued, false);
+    ASSERT_EQ(results.size(), queued.size());
+    for (const TierInvalidated& result : results) {
+      EXPECT_TRUE(result.accepted && result.lease.token.empty()) << again;
+      last = std::max(last, result.position);
+    }
+  }
+  for (const char* key : {"0", "1", "2"}) EXPECT_EQ(b.Ask(key).kind, Answer::kGranted) << key;
+  EXPECT_EQ(b.Ask("kept").kind, Answer::kHit);
+  fleet->AwaitHeartbeats();
+  EXPECT_LE(b.ear->heard().back().position, last);
+  const std::vector<std::string> lines = b.ear->lines();
+  EXPECT_EQ(std::set<std::string>(lines.begin(), lines.end()), (std::set<std::string>{"key 0", "key 1", "key 2"}));
+}
+
+// An invalidation that comes after that of a key voids its lease.
+TEST_P(TierContractTest, AwaitMany_WithLeases_EachFillsItsKeyUnlessItIsInvalidatedAgain) {
+  auto [a, b] = NewClients();
+  const TierAnswer loading = b.Ask("0");
+  std::vector<uint64_t> queued;
+  for (const char* key : {"0", "1"}) queued.push_back(a.cache->Queue({Target::kKey, key}));
+  const std::vector<TierInvalidated> results = a.cache->AwaitMany(queued, true);
+  ASSERT_TRUE(results[0].accepted && results[1].accepted);
+  EXPECT_LT(results[0].position, results[1].position);
+  ASSERT_TRUE(b.InvalidateKey("1").accepted);
+  EXPECT_EQ(b.Fill("0", loading.lease, "loaded").kind, Filled::kRefused);
+  EXPECT_EQ(a.Fill("0", results[0].lease, "put").kind, Filled::kStored);
+  EXPECT_EQ(a.Fill("1", results[1].lease, "put").kind, Filled::kRefused);
+  EXPECT_EQ(b.Ask("0").record->bytes, "put");
+  EXPECT_EQ(b.Ask("1").kind, Answer::kGranted);
+}
+
+TEST_P(TierContractTest, PutAll_ManyKeys_BothProcessesHaveThemWithoutALoad) {
+  Open();
+  std::vector<std::pair<int, std::string>> entries;
+  for (int key = 0; key < 300; ++key) entries.emplace_back(key, Concat(key, " put"));
+  a->PutAll(entries, {.ttl = absl::Minutes(1), .tags = {"tag"}});
+  for (const auto& [key, text] : entries) {
+    ASSERT_TRUE(Has(*a, key)) << key;
+    EXPECT_EQ(Get(*b, key), text);
+  }
+  EXPECT_EQ(db.reads(), 0);
+  AwaitNoLease();
+  b->InvalidateTag("tag");
+  fleet->AwaitHeartbeats();
+  EXPECT_EQ(Get(*a, 7), "7 v0");
+}
+
+// The loader's value may be older than that of the PutAll().
+TEST_P(TierContractTest, PutAll_WhileBothProcessesLoad_TheirCallersGetItAndItIsStored) {
+  Door door;
+  Open(ReadsBehind(door));
+  std::jthread own([&] { EXPECT_EQ(Get(*a, 1), "put"); });
+  door.AwaitArrivals(1);
+  a->PutAll({{1, "put"}});
+  EXPECT_TRUE(Has(*a, 1));
+  door.Open();
+  own.join();
+  EXPECT_EQ(Get(*b, 1), "put");
+  EXPECT_EQ(Get(*a, 1), "put");
+}
+
 TEST_P(TierContractTest, Fail_EndsTheLease) {
   auto [a, b] = NewClients();
   const TierAnswer granted = a.Ask("k");
@@ -332,21 +403,30 @@ TEST_P(TierContractTest, ChangeOfAKey_IsSeenByTheOwnProcessAtOnceAndByOthersAfte
         a->Invalidate(key);
       },
       [&](int key) { EXPECT_TRUE(Update(*a, key).ok()); },
+      [&](int key) {
+        db.Write(key);
+        a->InvalidateKeys({100, key, key});
+      },
       [&](int key) { a->Put(key, Concat(key, " v1")); },
+      [&](int key) {
+        a->PutAll({{100, "100 v1"}, {key, "old"}, {key, Concat(key, " v1")}});
+      },
   };
   Open();
-  for (int key = 0; key < 3; ++key) {
+  for (int key = 0; key < 5; ++key) {
     ExpectBoth(key, Concat(key, " v0"));
     const int reads = db.reads();
     changes[key](key);
     EXPECT_EQ(Get(*a, key), Concat(key, " v1"));
     fleet->AwaitHeartbeats();
     ExpectBoth(key, Concat(key, " v1"));
-    EXPECT_EQ(db.reads() - reads, key < 2 ? 1 : 0) << "a Put is not loaded";
+    EXPECT_EQ(db.reads() - reads, key < 3 ? 1 : 0) << "a Put is not loaded";
     EXPECT_EQ(fleet->leases(), 0u);
   }
-  a->Put(2, "gone", absl::ZeroDuration());
-  EXPECT_EQ(Get(*a, 2), "2 v0") << "the tier has not kept what the Put has replaced";
+  a->Put(3, "gone", absl::ZeroDuration());
+  EXPECT_EQ(Get(*a, 3), "3 v0") << "the tier has not kept what the Put has replaced";
+  a->PutAll({{4, "gone"}}, {.ttl = absl::ZeroDuration()});
+  EXPECT_EQ(Get(*a, 4), "4 v0");
 }
 
 TEST_P(TierContractTest, InvalidateTagAndAll_ReachOtherProcesses) {

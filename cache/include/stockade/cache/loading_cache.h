@@ -303,9 +303,27 @@ class LoadingCache {
   void Put(const Key& key, Value value, EntryOptions entry = {}) { core_->Put(key, std::move(value), entry); }
   void Put(const Key& key, Value value, Duration ttl) { core_->Put(key, std::move(value), {.ttl = ttl}); }
 
+  // Put() of each, one after another; of a key that is there twice, the last one counts. With a tier in pieces, which
+  // it takes at the pace of InvalidateKeys(): with RedisCacheTier and its defaults 2,500 entries in the time of a
+  // heartbeat. If it does not accept a piece within its time-out, the rest is invalidated and not stored. An exception
+  // of the key or the value: an invalidation removes all entries.
+  void PutAll(std::vector<std::pair<Key, Value>> entries, const EntryOptions& entry = {}) {
+    core_->PutAll(std::move(entries), entry);
+  }
+
   // A call that begins after this returns sees no value that was stored before, and no value whose load began before.
   // Cached absences are removed, too.
   void Invalidate(const Key& key) { core_->Invalidate(key); }
+  // The same for each of `keys`, one after another. With a tier it waits for all of them at once, and the tier sends
+  // them at a pace that the other processes can follow: RedisCacheTier a quarter of its journal_length in the time of a
+  // heartbeat. More than half of its journal_length, or than 65,536, become one invalidation of all keys. O(keys).
+  template <typename Keys>
+    requires std::convertible_to<const Keys&, std::span<const Key>>
+  void InvalidateKeys(const Keys& keys) {
+    core_->InvalidateKeys(keys);
+  }
+  // Also for a list: InvalidateKeys({"a", "b"}).
+  void InvalidateKeys(const std::vector<Key>& keys) { core_->InvalidateKeys(keys); }
   // The same for all entries with the tag, and for loads in progress whose results have it. Proceeds shard by shard,
   // not atomically. O(entries with the tag + loads in progress).
   void InvalidateTag(std::string_view tag) { core_->InvalidateTag(tag); }

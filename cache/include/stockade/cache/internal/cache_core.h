@@ -107,6 +107,10 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry)
       STOCKADE_EXCLUDES(kShardMutex);
   void Invalidate(const KeyAt& at) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void InvalidateKeys(std::span<const KeyAt> keys) STOCKADE_EXCLUDES(kShardMutex);
+  // With a tier. Distinct keys.
+  void PutAll(std::span<const KeyAt> keys, std::span<const Pinned> boxes, const EntryOptions& entry)
+      STOCKADE_EXCLUDES(kShardMutex);
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
   // catch clause.
   void InvalidateUnknown() noexcept STOCKADE_EXCLUDES(kShardMutex);
@@ -187,6 +191,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   absl::Status Update(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout,
                       AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   void InvalidateWithin(const KeyAt& at, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  void InSteps(size_t count, absl::FunctionRef<void(size_t index, AfterUnlock& after)> step)
+      STOCKADE_EXCLUDES(kShardMutex);
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;
   void ClearKey(const KeyAt& at, uint64_t before, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);

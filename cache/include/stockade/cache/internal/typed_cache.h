@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <sstream>
 #include <string>
@@ -222,7 +223,7 @@ class TypedCache final : public CacheCore {
       const std::vector<Repeat> repeats = RepeatsIn(keys);
       std::vector<KeyAt> distinct;
       distinct.reserve(keys.size());
-      ForEachFirst(keys, repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
+      ForEachFirst(keys.size(), repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
       return CacheCore::WarmUp(distinct, options);
     } catch (...) {
       return ThrownError();
@@ -306,6 +307,53 @@ class TypedCache final : public CacheCore {
       if (inside.inside()) CacheCore::Invalidate(at);
     } catch (...) {
       InvalidateUnknown();
+    }
+  }
+
+  void InvalidateKeys(std::span<const Key> keys) {
+    CheckFork();
+    try {
+      CallGate::Call inside(*gate_, 0);
+      if (!inside.inside()) return;
+      std::vector<KeyAt> all;
+      all.reserve(keys.size());
+      for (const Key& key : keys) all.push_back(Hashed(key));
+      CacheCore::InvalidateKeys(all);
+    } catch (...) {
+      InvalidateUnknown();
+    }
+  }
+
+  void PutAll(std::vector<std::pair<Key, Value>>&& entries, const EntryOptions& entry) {
+    CheckFork();
+    try {
+      CallGate::Call inside(*gate_, 0);
+      if (!inside.inside()) return;
+      const std::vector<Repeat> repeats = RepeatsIn(entries | std::views::keys);
+      std::vector<Value*> values;
+      values.reserve(entries.size());
+      for (auto& [key, value] : entries) values.push_back(std::addressof(value));
+      for (const Repeat& repeat : repeats) values[repeat.first] = values[repeat.index];
+      if (options_.tier == nullptr) {
+        ForEachFirst(entries.size(), repeats,
+                     [&](size_t index) { Put(entries[index].first, std::move(*values[index]), entry); });
+        return;
+      }
+      std::vector<KeyAt> keys;
+      std::vector<Pinned> boxes;
+      keys.reserve(entries.size());
+      boxes.reserve(entries.size());
+      ForEachFirst(entries.size(), repeats, [&](size_t index) {
+        keys.push_back(Hashed(entries[index].first));
+        if constexpr (SlotT::kValueCopied) {
+          boxes.push_back(Boxed(values[index]));
+        } else {
+          boxes.push_back(MakeBox<Key, Value>(entries[index].first, std::move(*values[index])));
+        }
+      });
+      CacheCore::PutAll(keys, boxes, entry);
+    } catch (...) {
+      InvalidateUnknown();  // The old values are outdated.
     }
   }
 
@@ -506,7 +554,8 @@ class TypedCache final : public CacheCore {
     size_t first;
   };
   // In the order of the list. O(n), unless many keys have the same hash.
-  static std::vector<Repeat> RepeatsIn(std::span<const Key> keys) {
+  template <typename Keys>
+  static std::vector<Repeat> RepeatsIn(const Keys& keys) {
     std::vector<Repeat> repeats;
     if (keys.size() < 2) return repeats;
     // By linear probing: a cell is 0 or 1 + the index of a key. Cheaper than a std::unordered_map, which allocates.
@@ -524,8 +573,8 @@ class TypedCache final : public CacheCore {
     return repeats;
   }
   template <typename Use>
-  static void ForEachFirst(std::span<const Key> keys, std::span<const Repeat> repeats, const Use& use) {
-    for (size_t index = 0; index < keys.size(); ++index) {
+  static void ForEachFirst(size_t keys, std::span<const Repeat> repeats, const Use& use) {
+    for (size_t index = 0; index < keys; ++index) {
       if (!repeats.empty() && repeats.front().index == index) {
         repeats = repeats.subspan(1);
       } else {
@@ -553,7 +602,7 @@ class TypedCache final : public CacheCore {
                 std::vector<absl::StatusOr<Handle>>& answers) {
     const std::vector<Repeat> repeats = RepeatsIn(keys);
     std::vector<size_t> missed;
-    ForEachFirst(keys, repeats, [&](size_t index) {
+    ForEachFirst(keys.size(), repeats, [&](size_t index) {
       while (answers.size() < index) answers.emplace_back(NoHit());
       answers.emplace_back(MadeInPlace([&] { return TryFind(keys[index]); }));
       if (!answers.back().ok()) missed.push_back(index);
