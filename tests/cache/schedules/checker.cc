@@ -146,7 +146,7 @@ class KeySearch {
       for (size_t i = 0; i < steps_.size() && steps_[i].begin < limit; ++i) {
         if (at.done[i] || steps_[i].kind != Step::Kind::kCall) continue;
         const CallKind kind = CallOf(steps_[i]).kind;
-        if (kind != CallKind::kGet && kind != CallKind::kGetIfPresent) continue;
+        if (kind != CallKind::kGet && kind != CallKind::kGetIfPresent && kind != CallKind::kPeek) continue;
         if (EvictionEndsBefore(steps_[i].begin, at)) continue;
         Position next = at;
         if (!Take(i, next) || !(next.state == at.state)) continue;

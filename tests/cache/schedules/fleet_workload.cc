@@ -280,13 +280,14 @@ void FleetWorkload::GetAsync(int process, bool in_loader) {
   Process& in = *processes_[static_cast<size_t>(process)];
   const size_t call = recorder_.BeginCall(CallKind::kGet, "GetAsync", {Slot(process, key)});
   const size_t lookup = BeginLookup(process, key, timeout != Scheduler::kNever, in_loader, recorder_.call(call).begin);
-  in.cache->GetAsync(key, in.refresh_executor,
-                     [this, lookup](const SteppedCache::Answer& answer) {
-                       FleetHistory::Lookup& done = history_.lookups[lookup];
-                       done.outcome = OutcomeOf(answer);
-                       done.end = scheduler_.Note("GetAsync = ", done.outcome.id, done.begin.step).step;
-                     },
-                     {.timeout = SpanOf(timeout)});
+  const auto answered = [this, lookup](const SteppedCache::Answer& answer) {
+    FleetHistory::Lookup& done = history_.lookups[lookup];
+    done.outcome = OutcomeOf(answer);
+    done.end = scheduler_.Note("GetAsync = ", done.outcome.id, done.begin.step).step;
+  };
+  const CacheGetOptions options{.timeout = SpanOf(timeout)};
+  random_.OneIn(2) ? in.cache->GetOrAsync(key, in.refresh_executor, answered, options)
+                   : in.cache->GetAsync(key, in.refresh_executor, answered, options);
   recorder_.EndCall(call, {Outcome()});
 }
 
@@ -331,7 +332,8 @@ void FleetWorkload::Put(int process, bool) {
   made.began = scheduler_.Note("  of the value, which is Put", id, made.tags);
   EntryOptions entry{.ttl = ttl.has_value() ? std::optional(SpanOf(*ttl)) : std::nullopt, .tags = TagNames(made.tags)};
   current_[static_cast<size_t>(scheduler_.thread())].put = id;
-  processes_[static_cast<size_t>(process)]->cache->Put(key, id, std::move(entry));
+  SteppedCache& cache = *processes_[static_cast<size_t>(process)]->cache;
+  random_.OneIn(3) ? cache.PutAll({{key, id}}, std::move(entry)) : cache.Put(key, id, std::move(entry));
   EndInvalidation(invalidation);
   history_.made[id].ended = history_.invalidations[invalidation].end;
 }
@@ -340,7 +342,8 @@ void FleetWorkload::Invalidate(int process, bool) { DoInvalidate(process, AnyKey
 
 void FleetWorkload::DoInvalidate(int process, int key) {
   const size_t invalidation = BeginInvalidation(process, FleetHistory::Scope::kKey, key, 0);
-  processes_[static_cast<size_t>(process)]->cache->Invalidate(key);
+  SteppedCache& cache = *processes_[static_cast<size_t>(process)]->cache;
+  random_.OneIn(3) ? cache.InvalidateKeys({key}) : cache.Invalidate(key);
   EndInvalidation(invalidation);
 }
 

@@ -12,7 +12,7 @@
 namespace stockade::testing {
 
 // GetAll() is a kGet of each of its keys, all of one time.
-enum class CallKind { kGet, kGetIfPresent, kPut, kRefresh, kInvalidate, kInvalidateTag, kInvalidateAll };
+enum class CallKind { kGet, kGetIfPresent, kPeek, kPut, kRefresh, kInvalidate, kInvalidateTag, kInvalidateAll };
 
 // What a call answered or a load came to.
 struct Outcome {
@@ -21,7 +21,7 @@ struct Outcome {
     kValue,
     kAbsent,
     kError,    // The loader's.
-    kNothing,  // GetIfPresent().
+    kNothing,  // GetIfPresent(), Peek().
     kDeadline,
     kCircle,
     kUnexpected,  // Any other status.

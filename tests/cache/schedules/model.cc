@@ -202,6 +202,10 @@ bool Answer(const Rules& rules, const Call& call, const Load* current, KeyState&
     case CallKind::kGetIfPresent:
       if (call.outcome.kind == Kind::kNothing) return !fresh_value;
       return call.outcome == state.stored && MayBeFresh(state, call.begin.time);
+    case CallKind::kPeek:  // Expired or not. What is there may be removed at any time once it has expired.
+      if (call.outcome.kind == Kind::kNothing) return !MustBeFresh(state, call.end.time);
+      if (call.outcome.kind == Kind::kAbsent) return state.stored.kind == Kind::kAbsent;
+      return call.outcome == state.stored;
     case CallKind::kPut: {
       const Outcome value{Kind::kValue, call.id};
       if (!Allowed(state, value)) return false;

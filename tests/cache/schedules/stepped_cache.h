@@ -29,13 +29,21 @@ class SteppedCache {
   virtual ~SteppedCache() = default;
 
   virtual Answer Get(int key, const CacheGetOptions& options) = 0;
+  virtual Answer GetEntry(int key, const CacheGetOptions& options) = 0;
   virtual std::vector<Answer> GetAll(const std::vector<int>& keys, const CacheGetOptions& options) = 0;
   virtual void GetAsync(int key, Executor& executor, std::function<void(const Answer&)> done,
                         const CacheGetOptions& options) = 0;
+  // Calls `done` itself if it need not wait.
+  virtual void GetOrAsync(int key, Executor& executor, std::function<void(const Answer&)> done,
+                          const CacheGetOptions& options) = 0;
   virtual std::optional<int64_t> GetIfPresent(int key) = 0;
+  // NotFound: an absence.
+  virtual std::optional<Answer> Peek(int key) = 0;
   virtual void Put(int key, int64_t id, EntryOptions entry) = 0;
+  virtual void PutAll(const std::vector<std::pair<int, int64_t>>& ids, EntryOptions entry) = 0;
   virtual void Refresh(int key) = 0;
   virtual void Invalidate(int key) = 0;
+  virtual void InvalidateKeys(const std::vector<int>& keys) = 0;
   virtual void InvalidateTag(std::string_view tag) = 0;
   virtual void InvalidateAll() = 0;
   virtual int64_t size() const = 0;
@@ -79,6 +87,11 @@ class SteppedCacheOf : public SteppedCache {
       : cache_(std::make_unique<Cache>(std::move(options), Callbacks(loaders))) {}
 
   Answer Get(int key, const CacheGetOptions& options) override { return Keep(cache_->Get(key, options)); }
+  Answer GetEntry(int key, const CacheGetOptions& options) override {
+    absl::StatusOr<CacheEntry<Value>> entry = cache_->GetEntry(key, options);
+    if (!entry.ok()) return entry.status();
+    return Keep(absl::StatusOr<Handle>(std::move(entry->value)));
+  }
   std::vector<Answer> GetAll(const std::vector<int>& keys, const CacheGetOptions& options) override {
     std::vector<Answer> answers;
     for (auto& handle : cache_->GetAll(keys, options)) answers.push_back(Keep(std::move(handle)));
@@ -90,14 +103,32 @@ class SteppedCacheOf : public SteppedCache {
         key, executor, [this, done = std::move(done)](absl::StatusOr<Handle> handle) { done(Keep(std::move(handle))); },
         options);
   }
+  void GetOrAsync(int key, Executor& executor, std::function<void(const Answer&)> done,
+                  const CacheGetOptions& options) override {
+    const auto keep = [this, done = std::move(done)](absl::StatusOr<Handle> handle) { done(Keep(std::move(handle))); };
+    std::optional<absl::StatusOr<Handle>> answer = cache_->GetOrAsync(key, executor, keep, options);
+    if (answer.has_value()) keep(*std::move(answer));
+  }
   std::optional<int64_t> GetIfPresent(int key) override {
     std::optional<Handle> handle = cache_->GetIfPresent(key);
     if (!handle.has_value()) return std::nullopt;
     return *Keep(*std::move(handle));
   }
+  std::optional<Answer> Peek(int key) override {
+    std::optional<CacheEntry<Value>> entry = cache_->Peek(key);
+    if (!entry.has_value()) return std::nullopt;
+    if (!entry->value) return Answer(absl::NotFoundError(""));
+    return Keep(absl::StatusOr<Handle>(std::move(entry->value)));
+  }
+  void PutAll(const std::vector<std::pair<int, int64_t>>& ids, EntryOptions entry) override {
+    std::vector<std::pair<int, Value>> values;
+    for (const auto& [key, id] : ids) values.emplace_back(key, Value(id, &live_));
+    cache_->PutAll(std::move(values), entry);
+  }
   void Put(int key, int64_t id, EntryOptions entry) override { cache_->Put(key, Value(id, &live_), std::move(entry)); }
   void Refresh(int key) override { cache_->Refresh(key); }
   void Invalidate(int key) override { cache_->Invalidate(key); }
+  void InvalidateKeys(const std::vector<int>& keys) override { cache_->InvalidateKeys(keys); }
   void InvalidateTag(std::string_view tag) override { cache_->InvalidateTag(tag); }
   void InvalidateAll() override { cache_->InvalidateAll(); }
   int64_t size() const override { return cache_->size(); }

@@ -20,9 +20,10 @@ struct Workload::Operation {
 };
 
 const Workload::Operation Workload::kOperations[] = {
-    {&Workload::Get, 10},       {&Workload::GetInTime, 4},     {&Workload::GetIfPresent, 2}, {&Workload::Put, 3},
-    {&Workload::Invalidate, 4}, {&Workload::InvalidateAll, 1}, {&Workload::PassTime, 4},     {&Workload::GetAll, 6},
-    {&Workload::Refresh, 2},    {&Workload::InvalidateTag, 4},
+    {&Workload::Get, 10},           {&Workload::GetInTime, 4},     {&Workload::GetIfPresent, 2}, {&Workload::Put, 3},
+    {&Workload::Invalidate, 4},     {&Workload::InvalidateAll, 1}, {&Workload::PassTime, 4},     {&Workload::GetAll, 6},
+    {&Workload::Refresh, 2},        {&Workload::InvalidateTag, 4}, {&Workload::Peek, 2},         {&Workload::PutAll, 2},
+    {&Workload::InvalidateKeys, 2},
 };
 constexpr size_t kInvalidateAt = 4;
 constexpr size_t kPassTimeAt = 6;
@@ -106,7 +107,9 @@ void Workload::GetIfPresent() { DoGetIfPresent(AnyKey()); }
 void Workload::DoGet(int key, int64_t timeout) {
   const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", {key});
   recorder_.call(call).timeout = timeout;
-  recorder_.EndCall(call, {OutcomeOf(cache_->Get(key, {.timeout = SpanOf(timeout)}))});
+  const CacheGetOptions options{.timeout = SpanOf(timeout)};
+  const bool entry = random_.OneIn(3);
+  recorder_.EndCall(call, {OutcomeOf(entry ? cache_->GetEntry(key, options) : cache_->Get(key, options))});
 }
 
 void Workload::DoGetIfPresent(int key) {
@@ -114,6 +117,16 @@ void Workload::DoGetIfPresent(int key) {
   const std::optional<int64_t> answer = cache_->GetIfPresent(key);
   recorder_.EndCall(
       call, {answer.has_value() ? Outcome{Outcome::Kind::kValue, *answer} : Outcome{Outcome::Kind::kNothing, 0}});
+}
+
+void Workload::Peek() {
+  const int key = AnyKey();
+  const size_t call = recorder_.BeginCall(CallKind::kPeek, "Peek", {key});
+  const std::optional<SteppedCache::Answer> answer = cache_->Peek(key);
+  Outcome outcome{Outcome::Kind::kNothing, 0};
+  if (answer.has_value())
+    outcome = answer->ok() ? Outcome{Outcome::Kind::kValue, **answer} : Outcome{Outcome::Kind::kAbsent, 0};
+  recorder_.EndCall(call, {outcome});
 }
 
 void Workload::Put() {
@@ -131,12 +144,49 @@ void Workload::Put() {
   recorder_.EndCall(call, {Outcome()});
 }
 
-void Workload::GetAll() {
-  std::vector<int> asked;
-  for (int i = random_.Between(1, plan_.keys + 1); i > 0; --i) asked.push_back(AnyKey());
-  std::vector<int> keys = asked;
+// Of a key that is asked for twice, the last value is put.
+void Workload::PutAll() {
+  const std::vector<int> asked = AnyKeys();
+  const std::vector<int> keys = Distinct(asked);
+  const std::optional<int64_t> ttl = OwnTtl();
+  const unsigned tags = AnyTags();
+  std::vector<std::pair<int, int64_t>> ids;
+  for (const int key : asked) ids.emplace_back(key, ++last_id_);
+  const size_t call = recorder_.BeginCall(CallKind::kPut, "PutAll", keys);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Call& put = recorder_.call(call + i);
+    for (const auto& [key, id] : ids) put.id = key == keys[i] ? id : put.id;
+    put.ttl = ttl;
+    put.tags = tags;
+    scheduler_.Note("  value, of tags", put.id, tags);
+  }
+  cache_->PutAll(ids, {.ttl = ttl.has_value() ? std::optional(SpanOf(*ttl)) : std::nullopt, .tags = TagNames(tags)});
+  recorder_.EndCall(call, std::vector<Outcome>(keys.size()));
+}
+
+void Workload::InvalidateKeys() {
+  const std::vector<int> asked = AnyKeys();
+  const std::vector<int> keys = Distinct(asked);
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidate, "InvalidateKeys", keys);
+  cache_->InvalidateKeys(asked);
+  recorder_.EndCall(call, std::vector<Outcome>(keys.size()));
+}
+
+std::vector<int> Workload::AnyKeys() {
+  std::vector<int> keys;
+  for (int i = random_.Between(1, plan_.keys + 1); i > 0; --i) keys.push_back(AnyKey());
+  return keys;
+}
+
+std::vector<int> Workload::Distinct(std::vector<int> keys) {
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+void Workload::GetAll() {
+  const std::vector<int> asked = AnyKeys();
+  const std::vector<int> keys = Distinct(asked);
   const int64_t timeout = random_.OneIn(4) ? random_.Below(6) * kUnit : Scheduler::kNever;
   const size_t call = recorder_.BeginCall(CallKind::kGet, "GetAll", keys);
   for (size_t i = 0; i < keys.size(); ++i) recorder_.call(call + i).timeout = timeout;

@@ -48,6 +48,8 @@ class Workload {
   void Dally(const std::vector<int>& keys);
   Recorder::Result DrawResult();
   int AnyKey() { return random_.Below(plan_.keys); }
+  std::vector<int> AnyKeys();
+  static std::vector<int> Distinct(std::vector<int> keys);
   std::optional<int64_t> OwnTtl();
   unsigned AnyTags();
   int64_t Counted(std::string_view metric) const;
@@ -62,6 +64,9 @@ class Workload {
   void InvalidateAll();
   void PassTime();
   void GetAll();
+  void Peek();
+  void PutAll();
+  void InvalidateKeys();
   void Refresh();
   void InvalidateTag();
   void DoGet(int key, int64_t timeout);
