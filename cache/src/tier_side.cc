@@ -14,6 +14,7 @@
 #include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/cache_core.h"
 
@@ -658,6 +659,15 @@ std::vector<TierInvalidated> TierCache::AwaitMany(std::span<const uint64_t> queu
   std::vector<TierInvalidated> results;
   for (const uint64_t id : queued) results.push_back(Await(id, with_lease));
   return results;
+}
+
+absl::Status CacheTier::CheckName(std::string_view what, std::string_view name, size_t longest) {
+  const bool printable = std::all_of(name.begin(), name.end(),
+                                     [](char c) { return c > ' ' && c < 127 && c != '{' && c != '}' && c != ':'; });
+  if (!name.empty() && name.size() <= longest && printable) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      base_internal::Concat(what, " '", base_internal::Printable(name, 100), "' is not 1 to ", longest,
+                            " printable ASCII characters without blanks, braces and colons"));
 }
 
 CacheTier::CacheTier() : join_(&cache_internal::CacheCore::JoinTier) {}

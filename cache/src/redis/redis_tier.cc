@@ -24,14 +24,6 @@ constexpr size_t kRenewalsAtOnce = 16;
 // A cache has no key or tag that needs a longer message: the names and the position are below 256 bytes.
 constexpr size_t kMaxMessageBytes = kMaxTierTextBytes + 256;
 
-absl::Status CheckTierName(std::string_view field, std::string_view name, size_t longest) {
-  const bool printable = std::all_of(name.begin(), name.end(),
-                                     [](char c) { return c > ' ' && c < 127 && c != '{' && c != '}' && c != ':'; });
-  if (!name.empty() && name.size() <= longest && printable) return absl::OkStatus();
-  return absl::InvalidArgumentError(Concat("RedisCacheTier: ", field, " '", Printable(name, 100), "' is not 1 to ",
-                                           longest, " printable ASCII characters without blanks, braces and colons"));
-}
-
 // Whether a first connection that failed may succeed later. FailedPrecondition: no Sentinel knows the master yet.
 bool MayConnectLater(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsFailedPrecondition(status);
@@ -128,8 +120,8 @@ RedisTier::~RedisTier() {
 absl::StatusOr<std::unique_ptr<TierCache>> RedisTier::Open(std::string_view cache, std::string_view codec,
                                                            TierListener& listener) {
   CheckFork();
-  if (absl::Status valid = CheckTierName("cache", cache, 64); !valid.ok()) return valid;
-  if (absl::Status valid = CheckTierName("codec", codec, 32); !valid.ok()) return valid;
+  if (absl::Status valid = CheckName("RedisCacheTier: cache", cache, kMaxCacheBytes); !valid.ok()) return valid;
+  if (absl::Status valid = CheckName("RedisCacheTier: codec", codec, kMaxCodecBytes); !valid.ok()) return valid;
   // Without the mutex, because the metrics have locks of their own.
   auto opened = std::make_unique<RedisTierCache>(shared_from_this(), ++opened_, cache, codec, listener);
   TierReignPtr reign;

@@ -73,11 +73,11 @@ FleetWorkload::FleetWorkload(const FleetPlan& plan, uint64_t seed, Scheduler* sc
     shares_.push_back(happens ? operation.share * random_.Below(4) : 0);
   }
   shares_.front() += kOperations[0].share;
-  tier_ = std::make_shared<FakeTier>(&clock_,
-                                     FakeTier::Spans{.max_staleness = absl::Nanoseconds(plan.max_staleness),
-                                                     .lease = absl::Nanoseconds(60 * kUnit),
-                                                     .retry_after = absl::Nanoseconds(2 * kUnit)},
-                                     [this](const FakeTier::Event& event) { OnEvent(event); });
+  tier_ = MemoryCacheTier::Create({.clock = &clock_,
+                                   .max_staleness = absl::Nanoseconds(plan.max_staleness),
+                                   .lease = absl::Nanoseconds(60 * kUnit),
+                                   .retry_after = absl::Nanoseconds(2 * kUnit)},
+                                  [this](const MemoryCacheTier::Event& event) { OnEvent(event); });
   for (int i = 0; i < kProcesses; ++i) {
     processes_.push_back(std::make_unique<Process>(scheduler, &recorder_, &random_));
     processes_.back()->cache = NewCache(i);
@@ -160,8 +160,8 @@ void FleetWorkload::Operate(int process, bool in_loader) {
 }
 
 // With the tier's mutex held.
-void FleetWorkload::OnEvent(const FakeTier::Event& event) {
-  using Happened = FakeTier::Event::Kind;
+void FleetWorkload::OnEvent(const MemoryCacheTier::Event& event) {
+  using Happened = MemoryCacheTier::Event::Kind;
   static constexpr const char* kNames[] = {"tier: away",       "tier: lease granted", "tier: lease ended",
                                            "tier: may reload", "tier: stored",        "tier: queued",
                                            "tier: accepted",   "tier: shown"};

@@ -19,7 +19,7 @@
 #include "cache/schedules/schedule_executor.h"
 #include "cache/schedules/scheduler.h"
 #include "cache/schedules/stepped_cache.h"
-#include "cache/tier/fake_tier.h"
+#include "stockade/cache/memory_cache_tier.h"
 
 namespace stockade::testing {
 
@@ -69,7 +69,7 @@ class FleetWorkload {
     bool hears = false;               // A message brings an entry.
   };
 
-  void OnEvent(const FakeTier::Event& event);
+  void OnEvent(const MemoryCacheTier::Event& event);
   LoadingCacheOptions Options(Process& process);
   std::unique_ptr<SteppedCache> NewCache(int process);
   void AddThreads(std::vector<std::function<void()>>& bodies);
@@ -133,7 +133,7 @@ class FleetWorkload {
   std::vector<int> shares_;  // Of the operations in this schedule.
   ScheduleClock clock_;
   Recorder recorder_;
-  std::shared_ptr<FakeTier> tier_;
+  std::shared_ptr<MemoryCacheTier> tier_;
   FleetHistory history_;
   std::map<int64_t, size_t> loads_;                    // Of what was made: the load's place in the recorder's history.
   std::map<std::pair<int, uint64_t>, size_t> queued_;  // The tier's numbers of invalidations.

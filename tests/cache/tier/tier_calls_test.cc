@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cache/manual_executor.h"
-#include "cache/tier/fake_tier_test.h"
+#include "cache/tier/memory_tier_test.h"
 #include "cache/tier/tier_client.h"
 #include "stockade/base/executor.h"
 
@@ -21,7 +21,7 @@ namespace stockade::testing {
 namespace {
 
 using base_internal::Concat;
-using CacheCallsTest = FakeTierTest;
+using CacheCallsTest = MemoryTierTest;
 
 std::vector<int> KeysUpTo(size_t count) {
   std::vector<int> keys(count);
@@ -104,7 +104,7 @@ TEST_F(CacheCallsTest, AnswerOvertakenByAnInvalidationThatIsQueued_IsAskedForAga
   };
   for (size_t i = 0; i < invalidations.size(); ++i) {
     SCOPED_TRACE(i);
-    NewFakeTier();
+    NewMemoryTier();
     MetricsRegistry registry;
     a = NewCache(ReadsWithTag("even"));
     b = NewCache({.metrics = &registry}, ReadsWithTag("even"));
@@ -112,7 +112,7 @@ TEST_F(CacheCallsTest, AnswerOvertakenByAnInvalidationThatIsQueued_IsAskedForAga
     std::atomic<bool> overtakes{true};
     std::atomic<bool> answered{false};
     std::jthread joiner;
-    FakeTier::Process& process = tier->process(1);
+    MemoryCacheTier::Process& process = tier->process(1);
     process.on_reply = [&] {
       if (!overtakes.exchange(false)) return;
       process.away = true;
@@ -359,7 +359,7 @@ TEST_F(CacheCallsTest, Destruction_DuringEachStepOfAFlight_CancelsItsCallsAndLea
 
 TEST_F(CacheCallsTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {
   Open();
-  FakeTier::Process& process = tier->process(0);
+  MemoryCacheTier::Process& process = tier->process(0);
   std::promise<void> entered;
   process.on_await_all = [&] {
     entered.set_value();
@@ -383,7 +383,7 @@ TEST_F(CacheCallsTest, ValueThatCannotBeDecoded_IsLoadedAndOverwritten) {
   auto one = Numbers::Create(InTier({}), load).value();
   auto other = Numbers::Create(InTier({}), load).value();
   EXPECT_EQ(**one->Get("n"), 1);
-  TierClient client(tier);
+  TierClient client(tier, "products", "decimal");
   const TierAnswer refresh = client.Ask("n", client.Ask("n").record->version);
   EXPECT_EQ(client.Fill("n", refresh.lease, "not a number").kind, Filled::kStored);
   EXPECT_EQ(tier->undecodable(), 0);
@@ -454,7 +454,7 @@ TEST_F(CacheCallsTest, CodecThatThrowsAtOneCall_LeavesNoLease) {
       callbacks.codec = TextCodec([&](std::string_view name) {
         if (name == function && ++calls == at) throw std::runtime_error("codec");
       });
-      NewFakeTier();
+      NewMemoryTier();
       Open({}, callbacks);
       const auto check = [&](const char* step) {
         SCOPED_TRACE(step);
@@ -491,7 +491,7 @@ TEST_F(CacheCallsTest, RepeatedTags_CountOnce) {
     return db.Read(key);
   });
   Get(*a, 1);
-  EXPECT_EQ(TierClient(tier).Ask("1").record->tags, (std::vector<std::string>{"even", "odd"}));
+  EXPECT_EQ(TierClient(tier, "products", "bytes").Ask("1").record->tags, (std::vector<std::string>{"even", "odd"}));
 }
 
 TEST_F(CacheCallsTest, Get_EncodesItsKeyOnce) {
@@ -526,8 +526,7 @@ TEST_F(CacheCallsTest, ValueThatTheTierDoesNotTake_OnlyWhatConcernsItRemovesIt) 
   for (const auto& [what, invalidate, concerns] : cases) {
     for (const bool during : {true, false}) {
       SCOPED_TRACE(Concat(what, during ? " during the load" : " after it"));
-      NewFakeTier();
-      tier->max_value_bytes = 1;
+      NewMemoryTier({.max_value_bytes = 1});
       int loads = 0;
       a = NewCache([&, interfere = invalidate](int key, LoadContext& load) {
         load.AddTag("mine");
@@ -580,7 +579,7 @@ TEST_F(CacheCallsTest, GetAll_ManyKeys_AsksAndFillsInPieces) {
   for (const size_t value_bytes : {size_t{10}, size_t{1} << 20}) {
     SCOPED_TRACE(value_bytes);
     const std::vector<int> keys = KeysUpTo(value_bytes == 10 ? 3000 : 30);
-    NewFakeTier();
+    NewMemoryTier();
     int batches = 0;
     Callbacks callbacks;
     callbacks.load_all = [&](const std::vector<int>& missing, Callbacks::Batch& load) {
@@ -666,7 +665,7 @@ TEST_F(CacheCallsTest, GetAll_ManyKeys_PublishesPieceByPiece) {
 TEST_F(CacheCallsTest, GetAll_ItsTimePassesBetweenTwoPieces_OtherCallsGoOn) {
   for (const bool batch : {false, true}) {
     SCOPED_TRACE(batch);
-    NewFakeTier();
+    NewMemoryTier();
     MetricsRegistry registry;
     a = NewCache({.metrics = &registry}, batch ? ReadsBatches() : Callbacks{.load = Reads()});
     Door door;

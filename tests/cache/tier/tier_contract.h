@@ -11,7 +11,7 @@
 #include "support/await.h"
 
 // The contract suite: what each implementation of CacheTier must do. To run it over another one, derive a TierFleet,
-// instantiate TierContractTest with a function that makes it, as fake_tier_contract_test.cc does, and link that with
+// instantiate TierContractTest with a function that makes it, as memory_tier_contract_test.cc does, and link that with
 // tier_contract_test.cc.
 
 namespace stockade::testing {

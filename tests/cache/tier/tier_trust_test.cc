@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "cache/manual_executor.h"
-#include "cache/tier/fake_tier_test.h"
+#include "cache/tier/memory_tier_test.h"
 
 namespace stockade::testing {
 namespace {
 
 using base_internal::Concat;
-using CacheTrustTest = FakeTierTest;
+using CacheTrustTest = MemoryTierTest;
 
 TEST_F(CacheTrustTest, Message_BeforeTheHeartbeat_TakesEffectAtOnceAndOnce) {
   OpenAndLoad({1, 2});
@@ -63,7 +63,7 @@ TEST_F(CacheTrustTest, NoHeartbeatForMaxStaleness_EveryHitIsAskedFor) {
   db.Write(1);
   a->Invalidate(1);
   EXPECT_EQ(Get(*a, 1), "1 v1");
-  clock.Advance(FakeTier::kMaxStaleness - absl::Nanoseconds(1));
+  clock.Advance(MemoryCacheTierOptions().max_staleness - absl::Nanoseconds(1));
   EXPECT_EQ(Get(*a, 1), "1 v1");
   EXPECT_EQ(Get(*b, 1), "1 v0");
   EXPECT_EQ(tier->asks(), asks + 1) << "both trust their heartbeats";
@@ -182,9 +182,10 @@ TEST_F(CacheTrustTest, Away_EachProcessLoadsAndKeepsItForMaxStaleness) {
 }
 
 TEST_F(CacheTrustTest, Away_ValueIsNotRevalidatedBeyondMaxStaleness) {
-  for (const absl::Duration ttl : {FakeTier::kMaxStaleness / 2, FakeTier::kMaxStaleness * 2}) {
+  for (const absl::Duration ttl :
+       {MemoryCacheTierOptions().max_staleness / 2, MemoryCacheTierOptions().max_staleness * 2}) {
     SCOPED_TRACE(ttl);
-    NewFakeTier();
+    NewMemoryTier();
     Open({.ttl = ttl, .stale_while_revalidate = absl::Hours(1)});
     tier->process(0).away = true;
     const std::string loaded = Get(*a, 1);
@@ -267,7 +268,7 @@ TEST_F(CacheTrustTest, GetAll_Away_AsksOnce) {
 TEST_F(CacheTrustTest, AwayAndTheLoaderFails_StaleIfErrorTriesOncePerBackoff_OthersFail) {
   for (const bool stale_if_error : {true, false}) {
     SCOPED_TRACE(stale_if_error);
-    NewFakeTier();
+    NewMemoryTier();
     int loads = 0;
     const absl::Duration span = stale_if_error ? absl::Hours(1) : absl::ZeroDuration();
     a = NewCache({.stale_if_error = span, .retry_backoff = absl::Seconds(5)}, [&](int) -> Loaded {

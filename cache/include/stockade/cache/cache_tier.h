@@ -237,7 +237,13 @@ class STOCKADE_EXPORT CacheTier {
   virtual TierStats Stats() const { return {}; }
 
  protected:
+  static constexpr size_t kMaxCacheBytes = 64;
+  static constexpr size_t kMaxCodecBytes = 32;
+
   CacheTier();
+
+  // InvalidArgument, which begins with `what`: the name of a cache or a codec is not as Open() wants it.
+  static absl::Status CheckName(std::string_view what, std::string_view name, size_t longest);
 
  private:
   friend class cache_internal::CacheCore;
