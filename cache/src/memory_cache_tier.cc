@@ -12,7 +12,8 @@ namespace stockade {
 namespace {
 
 using base_internal::Concat;
-using base_internal::SyncPoint;
+using base_internal::MutexLock;
+using base_internal::SyncPoint;  // Before each use of the mutex, and none while it is held: tests step the tier.
 
 // What RedisCacheTier takes.
 constexpr size_t kMaxTags = 64;
@@ -38,19 +39,15 @@ absl::StatusOr<std::unique_ptr<TierCache>> MemoryCacheTier::Open(std::string_vie
   return process;
 }
 
-// tests/cache/schedules steps the tier: there is no step while the mutex is held.
-std::unique_lock<std::mutex> MemoryCacheTier::Lock() const {
-  SyncPoint();
-  return std::unique_lock(mutex_);
-}
-
 size_t MemoryCacheTier::opened() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return processes_.size();
 }
 
 MemoryCacheTier::Process& MemoryCacheTier::process(size_t i) const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return *processes_.at(i);
 }
 
@@ -58,7 +55,8 @@ void MemoryCacheTier::BeatAll() {
   for (size_t i = 0; i < opened(); ++i) {
     Process* process = nullptr;
     {
-      const auto lock = Lock();
+      SyncPoint();
+      const MutexLock lock(mutex_);
       process = processes_[i];
     }
     if (process != nullptr) process->Beat();
@@ -66,17 +64,20 @@ void MemoryCacheTier::BeatAll() {
 }
 
 void MemoryCacheTier::LapseLeases() {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   for (auto& [name, space] : spaces_) space.leases.clear();
 }
 
 void MemoryCacheTier::DropRecords() {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   for (auto& [name, space] : spaces_) space.records.clear();
 }
 
 void MemoryCacheTier::BeginReign() {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   ++reign_;
   position_ = 1;
   spaces_.clear();
@@ -84,39 +85,46 @@ void MemoryCacheTier::BeginReign() {
 }
 
 void MemoryCacheTier::TrimJournal() {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   journal_.clear();
 }
 
 size_t MemoryCacheTier::leases() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   size_t count = 0;
   for (const auto& [name, space] : spaces_) count += space.leases.size();
   return count;
 }
 
 size_t MemoryCacheTier::forgotten_leases() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return forgotten_leases_;
 }
 
 int64_t MemoryCacheTier::asks() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return asks_;
 }
 
 size_t MemoryCacheTier::most_asked() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return most_asked_;
 }
 
 size_t MemoryCacheTier::most_filled() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return most_filled_;
 }
 
 int64_t MemoryCacheTier::undecodable() const {
-  const auto lock = Lock();
+  SyncPoint();
+  const MutexLock lock(mutex_);
   return undecodable_;
 }
 
@@ -130,7 +138,7 @@ bool MemoryCacheTier::Space::IsOutdated(uint64_t position, std::span<const std::
 
 TierLease MemoryCacheTier::Grant(const Process& process, const std::string& key, Instant now) {
   TierLease lease = {Concat("lease ", ++tokens_), position_};
-  process.space().leases[key] = {process.index_, lease.token, lease.position, now + options_.lease};
+  spaces_[process.cache_].leases[key] = {process.index_, lease.token, lease.position, now + options_.lease};
   return lease;
 }
 
@@ -141,7 +149,7 @@ bool MemoryCacheTier::Takes(const TierFill& fill) const {
 }
 
 TierAnswer MemoryCacheTier::Answer(const Process& process, const TierAsk& question, Instant now) {
-  Space& space = process.space();
+  Space& space = spaces_[process.cache_];
   const std::string key(question.key);
   TierAnswer answer;
   auto found = space.records.find(key);
@@ -175,7 +183,7 @@ TierAnswer MemoryCacheTier::Answer(const Process& process, const TierAsk& questi
 }
 
 TierFilled MemoryCacheTier::Store(const Process& process, const TierFill& fill, Instant now) {
-  Space& space = process.space();
+  Space& space = spaces_[process.cache_];
   const std::string key(fill.key);
   const auto lease = space.leases.find(key);
   const bool holds =
@@ -221,14 +229,16 @@ uint64_t MemoryCacheTier::Append(const std::string& cache, TierTarget::Kind kind
 MemoryCacheTier::Process::Process(std::shared_ptr<MemoryCacheTier> tier, std::string_view cache, std::string_view codec,
                                   TierListener& listener)
     : shared_(std::move(tier)), cache_(cache), codec_(codec), listener_(listener) {
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   index_ = tier_.processes_.size();
   reign_ = tier_.reign_;
   tier_.processes_.push_back(this);
 }
 
 MemoryCacheTier::Process::~Process() {
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   tier_.processes_[index_] = nullptr;
   if (away) return;
   tier_.forgotten_leases_ +=
@@ -241,18 +251,16 @@ void MemoryCacheTier::Process::Beat() {
   std::vector<Entry> entries;
   bool reset = false;
   {
-    const auto lock = tier_.Lock();
+    SyncPoint();
+    const MutexLock lock(tier_.mutex_);
     SendQueue();
     tier_.Tell({Event::Kind::kShown, index_});
-    const std::vector<Entry>& journal = tier_.journal_;
-    const uint64_t first = journal.empty() ? tier_.position_ + 1 : journal.front().position;
+    const uint64_t first = tier_.journal_.empty() ? tier_.position_ + 1 : tier_.journal_.front().position;
     reset = reign_ != tier_.reign_ || applied_ + 1 < first;
-    if (reset) {
-      reign_ = tier_.reign_;
-    } else {
-      std::ranges::copy_if(journal, std::back_inserter(entries), [&](const Entry& entry) {
-        return entry.position > std::max(applied_, heard_) && entry.cache == cache_;
-      });
+    reign_ = tier_.reign_;
+    const uint64_t known = std::max(applied_, heard_);
+    for (const Entry& entry : tier_.journal_) {
+      if (!reset && entry.position > known && entry.cache == cache_) entries.push_back(entry);
     }
     applied_ = tier_.position_;
     heard_ = 0;
@@ -269,7 +277,8 @@ void MemoryCacheTier::Process::Beat() {
 void MemoryCacheTier::Process::HearEntry() {
   std::vector<Entry> next;
   {
-    const auto lock = tier_.Lock();
+    SyncPoint();
+    const MutexLock lock(tier_.mutex_);
     if (away || reign_ != tier_.reign_) return;
     const uint64_t position = std::max(applied_, heard_) + 1;
     std::ranges::copy_if(tier_.journal_, std::back_inserter(next),
@@ -287,7 +296,8 @@ void MemoryCacheTier::Process::TellLeaseEnded(std::string_view key) { listener_.
 std::vector<TierAnswer> MemoryCacheTier::Process::Ask(std::span<const TierAsk> questions) {
   std::vector<TierAnswer> answers(questions.size());
   {
-    const auto lock = tier_.Lock();
+    SyncPoint();
+    const MutexLock lock(tier_.mutex_);
     ++tier_.asks_;
     tier_.most_asked_ = std::max(tier_.most_asked_, questions.size());
     const bool reached = !away && reign_ == tier_.reign_;
@@ -313,7 +323,8 @@ std::vector<TierAnswer> MemoryCacheTier::Process::Ask(std::span<const TierAsk> q
 std::vector<TierFilled> MemoryCacheTier::Process::Fill(std::span<const TierFill> fills) {
   std::vector<TierFilled> results(fills.size());
   {
-    const auto lock = tier_.Lock();
+    SyncPoint();
+    const MutexLock lock(tier_.mutex_);
     tier_.most_filled_ = std::max(tier_.most_filled_, fills.size());
     for (const TierFill& fill : fills) tier_.Tell({Event::Kind::kEnded, index_, fill.key, fill.lease.token});
     if (away) return results;
@@ -330,21 +341,24 @@ std::vector<TierFilled> MemoryCacheTier::Process::Fill(std::span<const TierFill>
 }
 
 void MemoryCacheTier::Process::Fail(std::string_view key, const TierLease& lease) {
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   tier_.Tell({Event::Kind::kEnded, index_, key, lease.token});
   const auto found = space().leases.find(std::string(key));
   if (!away && found != space().leases.end() && found->second.token == lease.token) space().leases.erase(found);
 }
 
 uint64_t MemoryCacheTier::Process::Queue(const TierTarget& target) {
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   queue_.push_back({++queued_, target.kind, std::string(target.text)});
   tier_.Tell({.kind = Event::Kind::kQueued, .process = index_, .number = queued_});
   return queued_;
 }
 
 TierInvalidated MemoryCacheTier::Process::Await(uint64_t queued, bool with_lease) {
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   if (away) return {};
   const auto mine = std::ranges::find(queue_, queued, &Queued::number);
   if (mine == queue_.end()) return {.accepted = true, .position = accepted_.at(queued), .lease = {}};
@@ -362,7 +376,8 @@ TierInvalidated MemoryCacheTier::Process::Await(uint64_t queued, bool with_lease
 
 bool MemoryCacheTier::Process::AwaitAll(Instant) {
   on_await_all();
-  const auto lock = tier_.Lock();
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
   if (!away) SendQueue();
   return queue_.empty();
 }

@@ -8,7 +8,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +19,8 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
+#include "stockade/base/thread_annotations.h"
 #include "stockade/cache/cache_tier.h"
 
 namespace stockade {
@@ -142,32 +143,30 @@ class STOCKADE_EXPORT MemoryCacheTier final : public CacheTier, public std::enab
 
   MemoryCacheTier(const MemoryCacheTierOptions& options, Observer observer);
 
-  std::unique_lock<std::mutex> Lock() const;
-  // With the mutex held.
-  TierLease Grant(const Process& process, const std::string& key, Instant now);
+  TierLease Grant(const Process& process, const std::string& key, Instant now) STOCKADE_REQUIRES(mutex_);
   bool Takes(const TierFill& fill) const;
-  TierAnswer Answer(const Process& process, const TierAsk& question, Instant now);
-  TierFilled Store(const Process& process, const TierFill& fill, Instant now);
-  uint64_t Append(const std::string& cache, TierTarget::Kind kind, const std::string& text);
-  void Tell(const Event& event) const {
+  TierAnswer Answer(const Process& process, const TierAsk& question, Instant now) STOCKADE_REQUIRES(mutex_);
+  TierFilled Store(const Process& process, const TierFill& fill, Instant now) STOCKADE_REQUIRES(mutex_);
+  uint64_t Append(const std::string& cache, TierTarget::Kind kind, const std::string& text) STOCKADE_REQUIRES(mutex_);
+  void Tell(const Event& event) const STOCKADE_REQUIRES(mutex_) {
     if (observer_) observer_(event);
   }
 
   const MemoryCacheTierOptions options_;
   const Observer observer_;
-  mutable std::mutex mutex_;  // Guards all that follows.
-  uint64_t reign_ = 1;
-  uint64_t position_ = 1;
-  uint64_t tokens_ = 0;
-  uint64_t versions_ = 0;
-  std::map<std::string, Space> spaces_;
-  std::vector<Entry> journal_;
-  std::vector<Process*> processes_;
-  int64_t asks_ = 0;
-  int64_t undecodable_ = 0;
-  size_t most_asked_ = 0;
-  size_t most_filled_ = 0;
-  size_t forgotten_leases_ = 0;
+  mutable base_internal::Mutex mutex_;
+  uint64_t reign_ STOCKADE_GUARDED_BY(mutex_) = 1;
+  uint64_t position_ STOCKADE_GUARDED_BY(mutex_) = 1;
+  uint64_t tokens_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  uint64_t versions_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Space> spaces_ STOCKADE_GUARDED_BY(mutex_);
+  std::vector<Entry> journal_ STOCKADE_GUARDED_BY(mutex_);
+  std::vector<Process*> processes_ STOCKADE_GUARDED_BY(mutex_);
+  int64_t asks_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  int64_t undecodable_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  size_t most_asked_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  size_t most_filled_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  size_t forgotten_leases_ STOCKADE_GUARDED_BY(mutex_) = 0;
 };
 
 // A cache of the tier, which stands for a process: what a test does with its connection. Thread-safe. It lives as long
@@ -216,11 +215,10 @@ class STOCKADE_EXPORT MemoryCacheTier::Process final : public TierCache {
   Process(std::shared_ptr<MemoryCacheTier> tier, std::string_view cache, std::string_view codec,
           TierListener& listener);
 
-  // With the tier's mutex held.
-  Space& space() const { return tier_.spaces_[cache_]; }
-  void Accept(const Queued& queued);
-  void SendQueue();
-  bool Pends(std::string_view key) const;
+  Space& space() const STOCKADE_REQUIRES(tier_.mutex_) { return tier_.spaces_[cache_]; }
+  void Accept(const Queued& queued) STOCKADE_REQUIRES(tier_.mutex_);
+  void SendQueue() STOCKADE_REQUIRES(tier_.mutex_);
+  bool Pends(std::string_view key) const STOCKADE_REQUIRES(tier_.mutex_);
   bool LosesReply();
 
   const std::shared_ptr<MemoryCacheTier> shared_;
@@ -229,12 +227,12 @@ class STOCKADE_EXPORT MemoryCacheTier::Process final : public TierCache {
   const std::string codec_;
   size_t index_ = 0;
   TierListener& listener_;
-  uint64_t reign_ = 0;
-  uint64_t applied_ = 1;
-  uint64_t heard_ = 0;  // By messages since the last heartbeat.
-  uint64_t queued_ = 0;
-  std::list<Queued> queue_;
-  std::map<uint64_t, uint64_t> accepted_;  // The positions of those that were sent.
+  uint64_t reign_ STOCKADE_GUARDED_BY(tier_.mutex_) = 0;
+  uint64_t applied_ STOCKADE_GUARDED_BY(tier_.mutex_) = 1;
+  uint64_t heard_ STOCKADE_GUARDED_BY(tier_.mutex_) = 0;  // By messages since the last heartbeat.
+  uint64_t queued_ STOCKADE_GUARDED_BY(tier_.mutex_) = 0;
+  std::list<Queued> queue_ STOCKADE_GUARDED_BY(tier_.mutex_);
+  std::map<uint64_t, uint64_t> accepted_ STOCKADE_GUARDED_BY(tier_.mutex_);  // The positions of those that were sent.
   std::atomic<Instant> trusted_until_{Instant::InfinitePast()};
 };
 
