@@ -8,6 +8,6 @@ foreach(package IN ITEMS Threads absl prometheus-cpp civetweb)
   endif()
 endforeach()
 
-foreach(package IN ITEMS SQLite3 OpenSSL hiredis LIBMARIADB ZooKeeper)
+foreach(package IN ITEMS SQLite3 OpenSSL ZLIB hiredis LIBMARIADB ZooKeeper)
   stockade_find_package(${package} STOCKADE_MISSING_${package})
 endforeach()

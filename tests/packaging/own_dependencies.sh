@@ -12,8 +12,8 @@ configure() {  # <name> [cmake args]
 }
 
 configure own -DOWN_DEPENDENCIES=ON -DSTOCKADE_BUILD_TESTS=ON \
-  -DCMAKE_DISABLE_FIND_PACKAGE_{SQLite3,OpenSSL,GTest,prometheus-cpp,civetweb}=ON -DPKG_CONFIG_EXECUTABLE=/bin/false
-for component in redis cache_redis locks_redis ledger_sqlite; do
+  -DCMAKE_DISABLE_FIND_PACKAGE_{SQLite3,OpenSSL,ZLIB,GTest,prometheus-cpp,civetweb}=ON -DPKG_CONFIG_EXECUTABLE=/bin/false
+for component in redis cache_codecs cache_redis locks_redis ledger_sqlite; do
   ! grep -q "stockade::$component is left out" "$work/own.log" || fail "own.log: $(grep "left out" "$work/own.log")"
 done
 link=$(ninja -C "$work/own" -t commands redis_consumer | tail -n 1)
