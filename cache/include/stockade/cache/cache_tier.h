@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_CACHE_TIER_H_
 #define STOCKADE_CACHE_CACHE_TIER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -237,8 +238,8 @@ class STOCKADE_EXPORT CacheTier {
   virtual TierStats Stats() const { return {}; }
 
  protected:
-  static constexpr size_t kMaxCacheBytes = 64;
-  static constexpr size_t kMaxCodecBytes = 32;
+  static constexpr size_t kMaxCacheBytes = 64;  // Of the name of a cache.
+  static constexpr size_t kMaxCodecBytes = 32;  // Of the name of a codec.
 
   CacheTier();
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <sstream>
 #include <string>
@@ -220,7 +219,8 @@ class TypedCache final : public CacheCore {
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
     try {
-      const std::vector<Repeat> repeats = RepeatsIn(keys);
+      const std::vector<Repeat> repeats =
+          RepeatsIn(keys.size(), [&](size_t index) -> const Key& { return keys[index]; });
       std::vector<KeyAt> distinct;
       distinct.reserve(keys.size());
       ForEachFirst(keys.size(), repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
@@ -329,7 +329,8 @@ class TypedCache final : public CacheCore {
     try {
       CallGate::Call inside(*gate_, 0);
       if (!inside.inside()) return;
-      const std::vector<Repeat> repeats = RepeatsIn(entries | std::views::keys);
+      const std::vector<Repeat> repeats =
+          RepeatsIn(entries.size(), [&](size_t index) -> const Key& { return entries[index].first; });
       std::vector<Value*> values;
       values.reserve(entries.size());
       for (auto& [key, value] : entries) values.push_back(std::addressof(value));
@@ -554,16 +555,16 @@ class TypedCache final : public CacheCore {
     size_t first;
   };
   // In the order of the list. O(n), unless many keys have the same hash.
-  template <typename Keys>
-  static std::vector<Repeat> RepeatsIn(const Keys& keys) {
+  template <typename KeyAtIndex>
+  static std::vector<Repeat> RepeatsIn(size_t keys, const KeyAtIndex& key_at) {
     std::vector<Repeat> repeats;
-    if (keys.size() < 2) return repeats;
+    if (keys < 2) return repeats;
     // By linear probing: a cell is 0 or 1 + the index of a key. Cheaper than a std::unordered_map, which allocates.
-    std::vector<size_t> cells(std::bit_ceil(2 * keys.size()));
+    std::vector<size_t> cells(std::bit_ceil(2 * keys));
     const size_t mask = cells.size() - 1;
-    for (size_t index = 0; index < keys.size(); ++index) {
-      size_t cell = HashOf(keys[index]) & mask;
-      while (cells[cell] != 0 && !Eq()(keys[cells[cell] - 1], keys[index])) cell = (cell + 1) & mask;
+    for (size_t index = 0; index < keys; ++index) {
+      size_t cell = HashOf(key_at(index)) & mask;
+      while (cells[cell] != 0 && !Eq()(key_at(cells[cell] - 1), key_at(index))) cell = (cell + 1) & mask;
       if (cells[cell] == 0) {
         cells[cell] = index + 1;
       } else {
@@ -600,7 +601,7 @@ class TypedCache final : public CacheCore {
   // Answers hits each on its own, and looks up the other keys together. A repeated key has the answer to the first one.
   void FindMany(std::span<const Key> keys, const CacheGetOptions& options,
                 std::vector<absl::StatusOr<Handle>>& answers) {
-    const std::vector<Repeat> repeats = RepeatsIn(keys);
+    const std::vector<Repeat> repeats = RepeatsIn(keys.size(), [&](size_t index) -> const Key& { return keys[index]; });
     std::vector<size_t> missed;
     ForEachFirst(keys.size(), repeats, [&](size_t index) {
       while (answers.size() < index) answers.emplace_back(NoHit());
