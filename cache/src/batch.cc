@@ -98,15 +98,15 @@ void CacheCore::QueueBatch(LoadQueue queue, Flights flights) noexcept {
     return false;
   });
   const size_t most = options_.max_batch > 0 ? options_.max_batch : flights.size();
+  auto rest = flights.begin();
   try {
-    while (flights.size() > most) {
-      const auto last = flights.end() - static_cast<std::ptrdiff_t>(most);
-      Flights batch(last, flights.end());
-      flights.erase(last, flights.end());
+    for (; static_cast<size_t>(flights.end() - rest) > most; rest += static_cast<std::ptrdiff_t>(most)) {
+      Flights batch(rest, rest + static_cast<std::ptrdiff_t>(most));
       Offer(queue, QueuedLoad(*this, queue, std::move(batch), true));
     }
   } catch (const std::bad_alloc&) {  // Then the rest is one task, which runs them one batch after another.
   }
+  flights.erase(flights.begin(), rest);
   if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights), true));
 }
 

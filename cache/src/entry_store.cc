@@ -319,7 +319,7 @@ void EntryStore::Remove(Shard& shard, Slot& slot, RemovalCause cause, AfterUnloc
 }
 
 inline RemovalCause EntryStore::VictimsCause(const Slot& victim, Instant now) const {
-  return now < victim.expires_at() ? RemovalCause::kSize : RemovalCause::kExpired;
+  return now < victim.expires_at() && !IsIdle(victim, now) ? RemovalCause::kSize : RemovalCause::kExpired;
 }
 
 // The entry leaves also if there is no memory for the call of the listener, which is then left out and logged.

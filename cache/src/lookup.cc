@@ -157,6 +157,7 @@ CacheCore::Served CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too)
   Served served;
   Slot* const entry = FindEntry(at);
   if (entry == nullptr) return served;
+  RecordUse(*entry, now);  // Also if it has expired: a failed load may still serve it.
   const EntryTimes times = TimesOf(*entry);
   const bool current = MayServe(*entry, now);
   const bool fresh = current && now < times.expires_at;
@@ -170,7 +171,6 @@ CacheCore::Served CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too)
     }
   }
   entry->Touch();
-  RecordUse(*entry, now);
   served.expires_at = times.expires_at;
   if (!entry->has_value()) {
     served.result = kRequestNegative;

@@ -512,20 +512,24 @@ std::optional<Answer> SingleFlight::Run(std::span<const FlightPtr> flights, bool
   return own;
 }
 
-// For a batch that had to wait for others of its call. False: the caller has given up, so other calls load its keys.
+// For a batch that had to wait for others of its call. False: the caller has given up, so other calls load its keys; or
+// the cache is being destroyed.
 bool SingleFlight::BeginBatch(std::span<const FlightPtr> batch, const Runner& runner, AfterUnlock& after) noexcept {
   const Instant now = Now();
-  const bool gave_up = runner.GaveUp(now);
+  const bool closed = gate_->closed();
+  const bool begins = !closed && !runner.GaveUp(now);
   for (const FlightPtr& flight : batch) {
-    if (gave_up) {
-      const bool stopped = runner.stop.stop_requested();
-      (void)Publish(flight, {.answer = stopped ? StoppedError() : DeadlineError(), .ended = now}, runner, after);
+    if (!begins) {
+      const absl::Status error = closed                         ? CancelledError()
+                                 : runner.stop.stop_requested() ? StoppedError()
+                                                                : DeadlineError();
+      (void)Publish(flight, {.answer = error, .ended = now}, runner, after);
       continue;
     }
     const ShardLock lock(shards_[flight->key.shard]);
     if (!flight->answered()) flight->times.hard_deadline = now + options_.load_hard_timeout;
   }
-  return !gave_up;
+  return begins;
 }
 
 // Loads all flights by the batch loader, or one by its own loader, and publishes the results.

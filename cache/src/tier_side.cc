@@ -415,7 +415,8 @@ TierInvalidated TierSide::InvalidateKey(const KeyAt& at, absl::FunctionRef<void(
   return {};
 }
 
-// The same for many keys, with a result for each. What is removed is destroyed in steps.
+// The same for many keys, with a result for each; a key that is not shared counts as accepted. What is removed is
+// destroyed in steps.
 std::vector<TierInvalidated> TierSide::InvalidateEach(std::span<const KeyAt> keys,
                                                       absl::FunctionRef<void(size_t index, AfterUnlock& after)> locally,
                                                       bool with_lease) {
@@ -424,7 +425,8 @@ std::vector<TierInvalidated> TierSide::InvalidateEach(std::span<const KeyAt> key
   std::vector<size_t> shared;
   for (size_t index = 0; index < keys.size(); ++index) {
     std::string key;
-    if (!core.EncodeKey(keys[index].key, &key).ok()) continue;
+    results[index].accepted = !core.EncodeKey(keys[index].key, &key).ok();
+    if (results[index].accepted) continue;
     queued.push_back(cache->Queue({TierTarget::Kind::kKey, key}));
     shared.push_back(index);
   }
@@ -497,8 +499,14 @@ bool TierSide::PutPiece(std::span<const KeyAt> keys, std::span<const Pinned> box
   for (size_t filled = 0; filled < flights.size();) {
     const size_t end = filled + Fill(std::span(flights).subspan(filled), std::span(puts).subspan(filled));
     AfterUnlock after(core);
-    for (; filled < end; ++filled) StorePut(flights[filled], puts[filled], resets_before, after);
+    for (; filled < end; ++filled) {
+      if (!puts[filled].unstored) StorePut(flights[filled], puts[filled], resets_before, after);
+    }
     after.Run();
+  }
+  // What the tier does not take stays in memory if nothing was invalidated since its lease: not so after this piece.
+  for (size_t n = 0; n < flights.size(); ++n) {
+    if (puts[n].unstored) Put(flights[n]->key.at(), *puts[n].answer, entry);
   }
   return accepted;
 }

@@ -99,7 +99,7 @@ constexpr State kStates[] = {
        s.LoadEnds(absl::UnavailableError("down"));
      }},
     {"a value expired for good", [](Stage& s) { s.PutAndAdvance(40); }},
-    {"a fresh value, idle for `idle_ttl`",
+    {"anything, idle for `idle_ttl`",
      [](Stage& s) {
        s.PutAndAdvance(3);
        s.subject.AskNeighbours();

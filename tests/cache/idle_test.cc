@@ -46,6 +46,18 @@ TEST_P(IdleTest, Entry_IsUsed_StaysUntilItsTtl) {
   EXPECT_EQ(subject.Ask(), 2) << "its time to live";
 }
 
+// Each request counts, also one that has to load and gets the old value because that fails.
+TEST_P(IdleTest, Entry_HasExpiredAndIsUsedWhileLoadsFail_IsServedAsStale) {
+  Subject subject(GetParam(), {.ttl = absl::Seconds(2), .idle_ttl = kIdle, .stale_if_error = absl::Hours(1)});
+  EXPECT_EQ(subject.Ask(), 1);
+  subject.outcome = absl::UnavailableError("down");
+  for (int i = 0; i < 10; ++i) {
+    subject.Advance(kIdle / 2);
+    subject.AskNeighbours();
+    EXPECT_EQ(subject.Ask(), 1) << i;
+  }
+}
+
 TEST_P(IdleTest, Put_BeginsItsTimeAgainAndARefreshDoesNot) {
   Subject subject(GetParam(), {.idle_ttl = kIdle});
   subject.Put(1, 10);
@@ -93,6 +105,17 @@ TEST(IdleSweepTest, Sweep_NothingIsStored_RemovesWhatIsIdle) {
     clock.Advance(absl::Milliseconds(1));
     return cache.size() == 500;
   });
+}
+
+TEST(IdleEvictionTest, SetMaxWeight_EvictsWhatIsIdle_CountsAsExpired) {
+  ManualClock clock;
+  MetricsRegistry registry;
+  IntCache cache({.idle_ttl = kIdle, .clock = &clock, .metrics = &registry}, ItsKey);
+  for (int key = 0; key < 10; ++key) cache.Put(key, key);
+  clock.Advance(kIdle + kLate);
+  EXPECT_EQ(cache.SetMaxWeight(1), absl::OkStatus());
+  EXPECT_EQ(cache.Stats().evicted, 0u);
+  EXPECT_GE(cache.Stats().expired, 9u);
 }
 
 TEST(IdleOptionsTest, IdleTtl_Bounds) {

@@ -91,6 +91,27 @@ TEST(MaxBatchTest, GetAll_ItsTimePassesInTheFirstBatch_NoOtherBeginsForItAndOthe
   EXPECT_EQ(batch.batches(), (Batches{{1, 2}, {4}}));
 }
 
+TEST(MaxBatchTest, Destructor_WhileABatchRuns_NoOtherBegins) {
+  Door first;
+  std::atomic<int> batches{0};
+  IntCache::Callbacks callbacks;
+  callbacks.load_all = [&](const std::vector<int>& keys, IntBatch& found) {
+    ++batches;
+    first.Pass();
+    return AddTenfold(keys, found);
+  };
+  auto cache = std::make_unique<IntCache>(LoadingCacheOptions{.max_batch = 2, .metrics = nullptr}, callbacks);
+  IntCache* const raw = cache.get();
+  std::jthread all([&] { EXPECT_EQ(TextsOf(raw->GetAll({1, 2, 3, 4}))[3], "CANCELLED"); });
+  first.AwaitArrivals(1);
+  std::jthread destroyer([&] { cache.reset(); });
+  SpinUntil([&] { return Text(raw->GetAll({9}, {.timeout = absl::ZeroDuration()})[0]) == "CANCELLED"; });
+  first.Open();
+  all.join();
+  destroyer.join();
+  EXPECT_EQ(batches, 1);
+}
+
 TEST(MaxBatchTest, GetAll_OnALoadExecutor_ItsBatchesRunAtTheSameTime) {
   Door both;
   ThreadPool pool(2);

@@ -488,13 +488,9 @@ TierInvalidated RedisTierCache::Await(uint64_t queued, bool with_lease) {
 // With leases this thread sends them. Others, and those that it could not send, the tier's thread sends.
 std::vector<TierInvalidated> RedisTierCache::AwaitMany(std::span<const uint64_t> queued, bool with_lease) {
   tier_->CheckFork();
-  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
   std::vector<TierInvalidated> results(queued.size());
-  for (size_t sent = 0; with_lease && sent < queued.size();) {
-    const size_t count = SendSome(queued.subspan(sent), deadline, std::span(results).subspan(sent));
-    if (count == 0) break;
-    sent += count;
-  }
+  if (with_lease) SendWithLeases(queued, results);
+  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
   const MutexLock lock(tier_->mutex());
   InvalidationQueue& queue = state_->queue;
   queue.EnqueueHeld(queued);
@@ -509,8 +505,31 @@ std::vector<TierInvalidated> RedisTierCache::AwaitMany(std::span<const uint64_t>
   return results;
 }
 
-// As many as the journal has room for. Returns their number; 0: they cannot be sent before the deadline.
-size_t RedisTierCache::SendSome(std::span<const uint64_t> ids, Instant deadline, std::span<TierInvalidated> results) {
+void RedisTierCache::SendWithLeases(std::span<const uint64_t> queued, std::span<TierInvalidated> results) {
+  std::vector<size_t> mine;
+  {
+    const MutexLock lock(tier_->mutex());
+    for (size_t index = 0; index < queued.size(); ++index) {
+      PendingInvalidation* const pending = state_->queue.Find(queued[index]);
+      if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) continue;
+      pending->state = PendingInvalidation::State::kSending;
+      mine.push_back(index);
+    }
+  }
+  std::span<const size_t> rest = mine;
+  while (!rest.empty()) {
+    const size_t count = SendSome(queued, rest, results);
+    if (count == 0) break;
+    rest = rest.subspan(count);
+  }
+  const MutexLock lock(tier_->mutex());
+  for (const size_t index : rest) state_->queue.Enqueue(queued[index]);
+}
+
+// As many of those at `indexes` as the journal has room for: waits for heartbeats as long as they succeed. Returns
+// their number; 0: the tier is away, or the cache is being destroyed.
+size_t RedisTierCache::SendSome(std::span<const uint64_t> queued, std::span<const size_t> indexes,
+                                std::span<TierInvalidated> results) {
   struct Sent {
     size_t index;
     std::string key;
@@ -520,33 +539,31 @@ size_t RedisTierCache::SendSome(std::span<const uint64_t> ids, Instant deadline,
   std::vector<RedisCommand> commands;
   TierReignPtr reign;
   uint64_t applied = 0;
-  size_t count = 0;
   {
     const MutexLock lock(tier_->mutex());
-    while ((reign = tier_->AwaitReign(0, deadline)) != nullptr && tier_->MostInvalidations() == 0) {
-      if (!tier_->AwaitChange(deadline)) return 0;
-    }
-    if (reign == nullptr) return 0;
+    const auto may_send = [&]() STOCKADE_REQUIRES(kTierMutex) {
+      reign = tier_->AwaitReign(0, tier_->clock()->Now() + tier_->options().timeout);
+      return reign == nullptr || state_->waits_cancelled || tier_->MostInvalidations() > 0;
+    };
+    while (!may_send()) tier_->AwaitChange(Instant::InfiniteFuture());
+    if (reign == nullptr || state_->waits_cancelled) return 0;
     applied = tier_->applied();
-    count = std::min(ids.size(), tier_->MostInvalidations());
-    for (size_t index = 0; index < count; ++index) {
-      PendingInvalidation* const pending = state_->queue.Find(ids[index]);
-      if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) continue;
-      pending->state = PendingInvalidation::State::kSending;
-      all.push_back({.index = index, .key = pending->text, .token = tier_->NewLeaseToken()});
-      commands.push_back(InvalidateCommand(*reign, *pending, all.back().token));
+    for (const size_t index : indexes.first(std::min(indexes.size(), tier_->MostInvalidations()))) {
+      const PendingInvalidation& pending = *state_->queue.Find(queued[index]);
+      all.push_back({.index = index, .key = pending.text, .token = tier_->NewLeaseToken()});
+      commands.push_back(InvalidateCommand(*reign, pending, all.back().token));
     }
   }
   const Instant sent = tier_->clock()->Now();
   const std::vector<absl::StatusOr<RedisReply>> replies =
-      tier_->calls().RunMany(commands, reign->Call(deadline - sent));
+      tier_->calls().RunMany(commands, reign->Call(tier_->options().timeout));
   for (size_t n = 0; n < all.size(); ++n) {
     tier_->RecordReply(replies[n].status());
     if (RedisOutcomeUnknown(replies[n].status())) EndLeaseAsync(all[n].key, all[n].token);
   }
   const MutexLock lock(tier_->mutex());
   for (size_t n = 0; n < all.size(); ++n) {
-    const uint64_t id = ids[all[n].index];
+    const uint64_t id = queued[all[n].index];
     const SendResult result = ApplyReply(id, *reign, applied, replies[n]);
     if (result == SendResult::kAccepted) {
       results[all[n].index] = Accepted(*reign, replies[n], all[n].key, all[n].token, sent);
@@ -555,7 +572,7 @@ size_t RedisTierCache::SendSome(std::span<const uint64_t> ids, Instant deadline,
     if (result == SendResult::kOtherReign) tier_->RequestHeartbeat();
     state_->queue.Enqueue(id);
   }
-  return count;
+  return all.size();
 }
 
 // Of a reply that has accepted the invalidation of `key`.

@@ -133,7 +133,9 @@ class RedisTierCache final : public TierCache {
 
   // Invalidations.
   TierInvalidated Send(uint64_t id, bool with_lease, Instant deadline) STOCKADE_EXCLUDES(kTierMutex);
-  size_t SendSome(std::span<const uint64_t> ids, Instant deadline, std::span<TierInvalidated> results)
+  void SendWithLeases(std::span<const uint64_t> queued, std::span<TierInvalidated> results)
+      STOCKADE_EXCLUDES(kTierMutex);
+  size_t SendSome(std::span<const uint64_t> queued, std::span<const size_t> indexes, std::span<TierInvalidated> results)
       STOCKADE_EXCLUDES(kTierMutex);
   TierInvalidated Accepted(const TierReign& reign, const absl::StatusOr<RedisReply>& reply, const std::string& key,
                            const std::string& token, Instant sent) STOCKADE_REQUIRES(kTierMutex);

@@ -257,7 +257,9 @@ TEST_F(CacheOverRedisTest, InvalidateKeys_BelowAtAndAboveHalfOfTheJournal_MoreAr
       for (const auto& found : of->cache->GetAll(KeysFrom(0, count + 1))) ASSERT_TRUE(found.ok());
     }
     const int64_t before = position();
-    process.cache->InvalidateKeys(KeysFrom(0, count));
+    std::vector<int64_t> twice = KeysFrom(0, count);
+    for (const int64_t key : KeysFrom(0, count)) twice.push_back(key);
+    process.cache->InvalidateKeys(twice);
     EXPECT_EQ(process.cache->AwaitInvalidations(absl::Minutes(1)), absl::OkStatus());
     EXPECT_EQ(position() - before, count <= 100 ? count : 1);
     const int64_t left = count <= 100 ? 1 : 0;
@@ -277,6 +279,36 @@ TEST_F(CacheOverRedisTest, InvalidateKeys_NoHeartbeatComes_AQuarterOfTheJournalI
   EXPECT_EQ(process.stats().invalidations_pending, 50);
   process.cache->Invalidate(0);
   EXPECT_EQ(process.stats().invalidations_accepted, 101u) << "a single one is not held up";
+}
+
+// The pace is the tier's own, so it is no time-out.
+TEST_F(CacheOverRedisTest, PutAll_ItsPaceIsLongerThanTheTimeout_AllAreStored) {
+  const Process process = Start(PatientTier([](RedisCacheTierOptions& options) {
+    options.heartbeat = absl::Milliseconds(300);
+    options.timeout = absl::Milliseconds(150);
+    options.journal_length = 400;
+    options.pubsub = false;
+  }));
+  std::vector<std::pair<int64_t, int64_t>> entries;
+  for (const int64_t key : KeysFrom(0, 350)) entries.emplace_back(key, 7 * key);
+  process.cache->PutAll(entries);
+  if (process.stats().stored < 350 && process.stats().unanswered > 0) GTEST_SKIP() << "Redis was too slow";
+  EXPECT_EQ(process.stats().stored, 350u);
+  EXPECT_EQ(**process.cache->Get(349), 7 * 349);
+  EXPECT_EQ(*process.loads, 0);
+}
+
+TEST_F(CacheOverRedisTest, Destructor_WhilePutAllWaitsForItsPace_DoesNotWaitForIt) {
+  RedisCacheTierOptions options = QuietTier();
+  options.journal_length = 400;
+  options.timeout = absl::Seconds(1);
+  Process process = Start(options);
+  Cache* const cache = process.cache.get();
+  std::vector<std::pair<int64_t, int64_t>> entries;
+  for (const int64_t key : KeysFrom(0, 1'000)) entries.emplace_back(key, key);
+  std::jthread put([&] { cache->PutAll(entries); });
+  Await("the first part", [&] { return process.stats().invalidations_accepted == 100; });
+  process.cache.reset();
 }
 
 }  // namespace

@@ -627,6 +627,36 @@ TEST_F(CacheCallsTest, GetAll_MaxBatch_AsksLoadsAndFillsBatchByBatch) {
   ExpectNoLease();
 }
 
+TEST_F(CacheCallsTest, PutAll_AKeyThatIsNotShared_TheOthersAreStored) {
+  Callbacks callbacks{.load = Reads()};
+  callbacks.codec = {.id = "text",
+                     .encode_key =
+                         [](const int& key, std::string* bytes) {
+                           *bytes = Concat(key);
+                           return key == 3 ? absl::InvalidArgumentError("no key") : absl::OkStatus();
+                         },
+                     .decode_key = [](std::string_view bytes) { return cache_internal::DecodePlainly<int>(bytes); }};
+  Open({}, callbacks);
+  std::vector<std::pair<int, std::string>> entries;
+  for (const int key : KeysUpTo(600)) entries.emplace_back(key, "put");
+  a->PutAll(entries);
+  for (const int key : KeysUpTo(600)) EXPECT_EQ(Get(*b, key), key == 3 ? "3 v0" : "put");
+  EXPECT_EQ(db.reads(), 1);
+}
+
+// The invalidations of the list are applied before its values are stored.
+TEST_F(CacheCallsTest, PutAll_AValueThatTheTierDoesNotTake_IsKeptInMemory) {
+  NewMemoryTier({.max_value_bytes = 3});
+  Open();
+  MemoryCacheTier::Process& process = tier->process(0);
+  process.on_fill = [&] { process.Beat(); };
+  a->PutAll({{1, "large"}, {2, "put"}, {3, "larger"}});
+  process.on_fill = [] {};
+  EXPECT_EQ(Get(*a, 1) + Get(*a, 3), "largelarger");
+  EXPECT_EQ(Get(*b, 2), "put");
+  EXPECT_EQ(db.reads(), 0);
+}
+
 TEST_F(CacheCallsTest, IdleEntry_ComesBackFromTheSecondLevel) {
   a = NewCache({.idle_ttl = absl::Seconds(1)}, Reads());
   EXPECT_EQ(Get(*a, 1), "1 v0");

@@ -26,7 +26,8 @@ struct CacheCallbacks {
   // negative_ttl; other errors are cached for error_ttl. Accepts functions of (const Key&, LoadContext&) or of (const
   // Key&).
   using Loader = CacheLoader<Key, Value>;
-  // Loads the missing keys of a GetAll() in one call, each of them once. Otherwise like Loader.
+  // Loads the missing keys of a GetAll() in one call, or in several of at most max_batch keys, each of them once.
+  // Otherwise like Loader.
   using BatchLoader = std::function<absl::Status(const std::vector<Key>&, Batch&)>;
   // The weight of an entry, in the unit of max_weight. A weight below 1 counts as 1. If the weigher throws, the value
   // is returned and not stored.

@@ -163,8 +163,9 @@ class STOCKADE_EXPORT TierCache {
   // Waits until the tier has accepted the invalidation `queued`, at most for the time-out, and not at all while the
   // tier cannot be reached. `with_lease`: also asks for the key's lease in the same step.
   virtual TierInvalidated Await(uint64_t queued, bool with_lease) = 0;
-  // The same for several, with a result for each. A tier may send them at a pace that all processes can follow, and may
-  // replace many by one of all records. The default awaits one after another.
+  // The same for several, with a result for each. A tier may send them at a pace that all processes can follow, and
+  // wait for that in addition to the time-out if leases are asked for, until CancelWaits(). It may replace many by one
+  // of all records. The default awaits one after another.
   virtual std::vector<TierInvalidated> AwaitMany(std::span<const uint64_t> queued, bool with_lease);
   // Waits until all queued invalidations of this cache are accepted, at most until `deadline`. Returns whether they
   // are.

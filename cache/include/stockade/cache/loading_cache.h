@@ -240,7 +240,8 @@ class LoadingCache {
   }
 
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
-  // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
+  // the others. One call of the batch loader, or more with max_batch, loads all missing keys that are not being loaded
+  // already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
   // Repeated keys are looked up once. options.timeout applies to the whole call. Without memory for the results, the
   // vector is empty.
@@ -303,10 +304,11 @@ class LoadingCache {
   void Put(const Key& key, Value value, EntryOptions entry = {}) { core_->Put(key, std::move(value), entry); }
   void Put(const Key& key, Value value, Duration ttl) { core_->Put(key, std::move(value), {.ttl = ttl}); }
 
-  // Put() of each, one after another; of a key that is there twice, the last one counts. With a tier in pieces, which
-  // it takes at the pace of InvalidateKeys(): with RedisCacheTier and its defaults 2,500 entries in the time of a
-  // heartbeat. If it does not accept a piece within its time-out, the rest is invalidated and not stored. An exception
-  // of the key or the value: an invalidation removes all entries.
+  // Put() of each, one after another; of a key that is there twice, the last one counts. With a tier in pieces, at the
+  // pace of InvalidateKeys(), for which it waits as long as the tier's heartbeats succeed: with RedisCacheTier and its
+  // defaults 2,500 entries in a quarter of a second. If the tier is away, or does not accept a piece within its
+  // time-out, the rest is invalidated together and not stored. If Hash or Eq throws, an invalidation removes all
+  // entries.
   void PutAll(std::vector<std::pair<Key, Value>> entries, const EntryOptions& entry = {}) {
     core_->PutAll(std::move(entries), entry);
   }
@@ -316,7 +318,8 @@ class LoadingCache {
   void Invalidate(const Key& key) { core_->Invalidate(key); }
   // The same for each of `keys`, one after another. With a tier it waits for all of them at once, and the tier sends
   // them at a pace that the other processes can follow: RedisCacheTier a quarter of its journal_length in the time of a
-  // heartbeat. More than half of its journal_length, or than 65,536, become one invalidation of all keys. O(keys).
+  // heartbeat. More different keys than half of its journal_length, or than 65,536, become one
+  // invalidation of all. O(keys).
   template <typename Keys>
     requires std::convertible_to<const Keys&, std::span<const Key>>
   void InvalidateKeys(const Keys& keys) {

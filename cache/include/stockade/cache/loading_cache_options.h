@@ -40,8 +40,8 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   // An entry that was not requested for so long is no longer served: at most an eighth and 40 ms later, never earlier.
   // From 150 ms to 100 days; infinite: never. A Put() over an entry begins its time again; a refresh in the background
   // and Peek() do not. Such an entry is not stale either, and not the previous() of a load. It is removed as expired
-  // entries are, and counts as one. With a tier its value may come back from the second level, which keeps it until its
-  // TTL ends.
+  // entries are, and counts as one; without sweeps it may be served again after 400 days. With a tier its value may
+  // come back from the second level, which keeps it until its TTL ends.
   Duration idle_ttl = absl::InfiniteDuration();
   // The largest fraction of its TTL, 0 to 1, by which a value may expire early. The fraction is drawn uniformly, so
   // that values that were stored together do not expire together. A value never expires late.
@@ -83,10 +83,11 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   // the key, is given up after the same time. Above 0. Infinite: no limit.
   Duration load_hard_timeout = absl::InfiniteDuration();
 
-  // The most keys of one call of the batch loader, as for a database that takes so many parameters. 0: no limit. A
-  // GetAll() that has to load more calls it again: on its thread one batch after another, on a load_executor at the
-  // same time. The keys of a batch are there when it has ended. load_hard_timeout counts from the begin of each batch.
-  // After the call's deadline, no further batch begins for it. WarmUpOptions::batch_size is a second limit.
+  // For a cache with a batch loader: the most keys of one call of it, as for a database that takes so many parameters.
+  // 0: no limit. A GetAll() that has to load more calls it again: on its thread one batch after another, on a
+  // load_executor at the same time. The keys of a batch are there when it has ended. load_hard_timeout counts from the
+  // begin of each batch. After the call's deadline, no further batch begins for it. WarmUpOptions::batch_size is a
+  // second limit.
   size_t max_batch = 0;
 
   // Reads wait while UpdateThrough() writes the key: they hold the key's read lock from the lookup to the end of the

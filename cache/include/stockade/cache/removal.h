@@ -9,7 +9,7 @@ namespace stockade {
 enum class RemovalCause {
   kInvalidated,  // By key, by tag, with all others, or by UpdateThrough().
   kReplaced,     // By a newer value, or because a load found that there is no value any more.
-  kExpired,      // Its time to live was over when it was replaced, requested or evicted.
+  kExpired,      // Its time to live, or its idle_ttl, was over when it was replaced, requested or evicted.
   kSize,         // Evicted to make room.
 };
 

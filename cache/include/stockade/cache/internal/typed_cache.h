@@ -219,12 +219,7 @@ class TypedCache final : public CacheCore {
     CallGate::Call inside(*gate_, 0);
     if (!inside.inside()) return CancelledError();
     try {
-      const std::vector<Repeat> repeats =
-          RepeatsIn(keys.size(), [&](size_t index) -> const Key& { return keys[index]; });
-      std::vector<KeyAt> distinct;
-      distinct.reserve(keys.size());
-      ForEachFirst(keys.size(), repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
-      return CacheCore::WarmUp(distinct, options);
+      return CacheCore::WarmUp(DistinctOf(keys), options);
     } catch (...) {
       return ThrownError();
     }
@@ -315,10 +310,7 @@ class TypedCache final : public CacheCore {
     try {
       CallGate::Call inside(*gate_, 0);
       if (!inside.inside()) return;
-      std::vector<KeyAt> all;
-      all.reserve(keys.size());
-      for (const Key& key : keys) all.push_back(Hashed(key));
-      CacheCore::InvalidateKeys(all);
+      CacheCore::InvalidateKeys(DistinctOf(keys));
     } catch (...) {
       InvalidateUnknown();
     }
@@ -582,6 +574,14 @@ class TypedCache final : public CacheCore {
         use(index);
       }
     }
+  }
+
+  std::vector<KeyAt> DistinctOf(std::span<const Key> keys) const {
+    const std::vector<Repeat> repeats = RepeatsIn(keys.size(), [&](size_t index) -> const Key& { return keys[index]; });
+    std::vector<KeyAt> distinct;
+    distinct.reserve(keys.size());
+    ForEachFirst(keys.size(), repeats, [&](size_t index) { distinct.push_back(Hashed(keys[index])); });
+    return distinct;
   }
 
   // A hit without the mutex. Not OK: there is none.
