@@ -75,7 +75,7 @@ class STOCKADE_EXPORT MemoryCacheTier final : public CacheTier, public std::enab
     std::string_view bytes = {};  // The encoded value.
     uint64_t number = 0;          // Of the invalidation, from 1.
   };
-  // Called for each event, with the tier's mutex held: must not call the tier or its caches. Must not throw.
+  // Called for each event, within a call of the tier. Must not call the tier or its caches, and must not throw.
   using Observer = std::function<void(const Event&)>;
 
   // Caches need the tier in a shared_ptr. `observer` may be empty.
