@@ -241,10 +241,9 @@ class LoadingCache {
 
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader, or more with max_batch, loads all missing keys that are not being loaded
-  // already. Without a batch
-  // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are looked up once. options.timeout applies to the whole call. Without memory for the results, the
-  // vector is empty.
+  // already. Without a batch loader each key is loaded separately: one after another on this thread, or at the same
+  // time on a load_executor. Repeated keys are looked up once. options.timeout applies to the whole call. Without
+  // memory for the results, the vector is empty.
   template <typename Keys>
     requires std::convertible_to<const Keys&, std::span<const Key>>
   std::vector<absl::StatusOr<Handle>> GetAll(const Keys& keys, const CacheGetOptions& options = {}) {
@@ -318,8 +317,8 @@ class LoadingCache {
   void Invalidate(const Key& key) { core_->Invalidate(key); }
   // The same for each of `keys`, one after another. With a tier it waits for all of them at once, and the tier sends
   // them at a pace that the other processes can follow: RedisCacheTier a quarter of its journal_length in the time of a
-  // heartbeat. More different keys than half of its journal_length, or than 65,536, become one
-  // invalidation of all. O(keys).
+  // heartbeat. More different keys than half of its journal_length, or than 65,536, become one invalidation of all.
+  // O(keys).
   template <typename Keys>
     requires std::convertible_to<const Keys&, std::span<const Key>>
   void InvalidateKeys(const Keys& keys) {
