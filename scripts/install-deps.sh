@@ -11,7 +11,8 @@ set -euo pipefail
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev libhiredis-dev
        libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
 tests="$build libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 git procps python3"
-redis="redis-server redis-sentinel openssl prometheus"
+network="iproute2 nftables"
+redis="redis-server redis-sentinel openssl prometheus $network"
 servers="$redis mariadb-server zookeeper"
 declare -A packages=(
   [demo]="$build"

@@ -132,7 +132,7 @@ TEST_F(RedisClientTest, Script_WithoutRetry_IsSentWithItsSourceButNotAgain) {
 // A server that itself refuses says so in words of its own.
 TEST_F(RedisClientTest, Script_AtAReplicaWithoutItsMaster_IsSentUntilItRuns) {
   RedisServer master;
-  RedisServer replica({.replica_of = master.port(), .config = {"replica-serve-stale-data no"}});
+  RedisServer replica({.replica_of = master.Host(), .config = {"replica-serve-stale-data no"}});
   const auto redis = ConnectTo(master.url());
   const auto at_replica = ConnectTo(replica.url(), {.wait_for_connection = false});
   testing::Await("the replica", [&] { return replica.Info("master_link_status") == "up"; });

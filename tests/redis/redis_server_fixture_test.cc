@@ -76,7 +76,7 @@ TEST_F(RedisServerFixtureTest, UnixSocket_Asked_Answers) {
 TEST_F(RedisServerFixtureTest, Replica_OfAnother_HasItsData) {
   const RedisServer master;
   master.Call({"SET", "k", "v"});
-  const RedisServer replica({.replica_of = master.port()});
+  const RedisServer replica({.replica_of = master.Host()});
   Await("the replica's data", [&] { return replica.Call({"GET", "k"}) == "v"; });
 }
 

@@ -290,7 +290,7 @@ TEST_F(RedisTransactionTest, OnServer_OfAnother_IsAborted) {
 
 TEST_F(RedisTransactionTest, AtAReplica_WriteIsRefusedAndNothingRuns) {
   RedisServer master;
-  RedisServer replica({.replica_of = master.port()});
+  RedisServer replica({.replica_of = master.Host()});
   const auto redis = ConnectTo(replica.url());
   const RedisCommand mixed[] = {RedisCommand("GET").Key("n"), Add("n")};
   testing::Await("the replica", [&] { return replica.Info("master_link_status") == "up"; });

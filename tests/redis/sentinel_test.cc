@@ -444,7 +444,7 @@ TEST_F(SentinelTest, Connect_NameUnknown_NamesItAndTheSentinels) {
 
 TEST_F(SentinelTest, Connect_NamedServerIsAReplica_SaysSo) {
   RedisServer master;
-  RedisServer replica({.replica_of = master.port()});
+  RedisServer replica({.replica_of = master.Host()});
   // It has not found out yet, and never will: nobody agrees with it.
   RedisServer sentinel(
       {.sentinel = true, .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", replica.port(), " 3")}});

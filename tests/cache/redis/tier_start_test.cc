@@ -120,7 +120,7 @@ TEST_F(TierStartTest, ServerIsAReplica_BeginsWithoutRedis) {
   RedisServer master;
   for (const char* line : {"replica-serve-stale-data no", "replica-serve-stale-data yes"}) {
     SCOPED_TRACE(line);
-    RedisServer replica({.replica_of = master.port(), .config = {line}});
+    RedisServer replica({.replica_of = master.Host(), .config = {line}});
     if (std::string_view(line).ends_with("no")) {
       ASSERT_EQ(replica.Call({"REPLICAOF", "127.0.0.1", "1"}).text, "OK");
       EXPECT_THAT(std::string(Required(replica.url()).message()), HasSubstr("MASTERDOWN"));

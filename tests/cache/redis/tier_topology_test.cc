@@ -109,7 +109,7 @@ TEST_F(TierTopologyTest, Failover_AndBack_EachTimeANewReign) {
 // has kept its state, run id and incarnation.
 TEST_F(TierTopologyTest, SplitBrain_ComingBackToAnOldReign_BeginsANewOne) {
   RedisServer first;
-  RedisServer second({.replica_of = first.port()});
+  RedisServer second({.replica_of = first.Host()});
   TcpProxy proxy(first.port());
   TierNode a(RedisUrl(proxy.port()), Options());
   ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);

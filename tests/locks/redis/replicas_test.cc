@@ -23,7 +23,7 @@ class RedisReplicasTest : public testing::RedisEngineTest {
   void SetUp() override {
     RedisEngineTest::SetUp();
     if (IsSkipped()) return;
-    replica_ = std::make_unique<RedisServer>(testing::RedisServerOptions{.replica_of = server_->port()});
+    replica_ = std::make_unique<RedisServer>(testing::RedisServerOptions{.replica_of = server_->Host()});
     Await("the replica", [this] { return replica_->Info("master_link_status") == "up"; });
   }
 

@@ -74,6 +74,7 @@ MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(
     authority_ = std::make_unique<CertificateAuthority>();
     certificate_ = authority_->Issue(options_.names, options_.days);
   }
+  const NetworkHost::Scope there = options_.host.Enter();
   for (int attempt = 0; attempt < 10; ++attempt) {
     port_ = FreePort();
     if (Start()) return;
@@ -83,20 +84,24 @@ MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(
 
 void MariaDbServer::Install() const {
   std::filesystem::copy(NewData(), dir_.File("data"), std::filesystem::copy_options::recursive);
-  std::ofstream(dir_.File("init.sql")) << "CREATE DATABASE IF NOT EXISTS test;\n"
-                                          "CREATE USER IF NOT EXISTS stockade@'127.0.0.1' IDENTIFIED BY 'secret';\n"
-                                          "GRANT ALL ON test.* TO stockade@'127.0.0.1';\n"
-                                          "CREATE USER IF NOT EXISTS stockade@localhost IDENTIFIED BY 'secret';\n"
-                                          "GRANT ALL ON test.* TO stockade@localhost;\n";
+  std::ofstream init(dir_.File("init.sql"));
+  init << "CREATE DATABASE IF NOT EXISTS test;\n";
+  // Its clients come from hosts of one network.
+  const char* const from = OnLoopback() ? "'127.0.0.1'" : "'%'";
+  for (const char* const host : {from, "localhost"}) {
+    init << "CREATE USER IF NOT EXISTS stockade@" << host << " IDENTIFIED BY 'secret';\n"
+         << "GRANT ALL ON test.* TO stockade@" << host << ";\n";
+  }
 }
 
 // False: another program has the port.
 bool MariaDbServer::Start() {
-  std::vector<std::string> argv = WithUser(
-      {ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(dir_),
-       "--socket=" + unix_socket(), "--pid-file=" + dir_.File("pid"), Concat("--port=", port_),
-       "--bind-address=127.0.0.1", "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
-       "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});
+  std::vector<std::string> argv =
+      WithUser({ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(dir_),
+                "--socket=" + unix_socket(), "--pid-file=" + dir_.File("pid"), Concat("--port=", port_),
+                "--bind-address=" + options_.host.address(), "--init-file=" + dir_.File("init.sql"), "--skip-log-bin",
+                "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M",
+                "--innodb-log-file-size=8M"});
   if (options_.tls) {
     argv.insert(argv.end(), {"--ssl-ca=" + ca_file(), "--ssl-cert=" + certificate_.cert_file,
                              "--ssl-key=" + certificate_.key_file});
@@ -111,7 +116,12 @@ bool MariaDbServer::Start() {
   return false;
 }
 
-std::string MariaDbServer::url() const { return UrlOf(port_); }
+bool MariaDbServer::OnLoopback() const { return options_.host.address() == NetworkHost().address(); }
+
+std::string MariaDbServer::url() const {
+  if (OnLoopback()) return UrlOf(port_);
+  return Concat("mysql://stockade:secret@", options_.host.address(), ":", port_, "/test?tls=off");
+}
 
 std::string MariaDbServer::UrlOf(uint16_t port) { return Concat("mysql://stockade:secret@127.0.0.1:", port, "/test"); }
 
@@ -174,6 +184,7 @@ void MariaDbServer::Wipe() const {
 }
 
 void MariaDbServer::Restart() {
+  const NetworkHost::Scope there = options_.host.Enter();
   Stop();
   if (!Start()) Fatal(Concat("port ", port_, " was taken while mariadbd was down"));
 }

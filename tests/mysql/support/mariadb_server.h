@@ -9,6 +9,7 @@
 
 #include "support/certificates.h"
 #include "support/needs_program.h"
+#include "support/network.h"
 #include "support/server_process.h"
 #include "support/temp_dir.h"
 
@@ -25,15 +26,16 @@ struct MariaDbServerOptions {
   int days = 2;
   std::vector<std::string> flags = {};        // More of its command line: "--max-connections=20".
   std::vector<std::string> environment = {};  // "NAME=value".
+  NetworkHost host = {};                      // On which it runs.
 };
 
 // The rows of an answer; NULL is "NULL".
 using SqlRows = std::vector<std::vector<std::string>>;
 
-// A MariaDB server on 127.0.0.1 and on a socket, with an empty database "test" and two users, "root" without a password
-// and "stockade" with "secret"; killed with the object or with the test's process. Its data outlive a restart, but not
-// the machine: nothing is forced to the disk. Aborts with the server's log where it does not start. Not thread-safe,
-// but any thread may use it.
+// A MariaDB server at its host's address and on a socket, with an empty database "test" and two users, "root" without a
+// password and "stockade" with "secret"; killed with the object or with the test's process. Its data outlive a restart,
+// but not the machine: nothing is forced to the disk. Aborts with the server's log where it does not start. Not
+// thread-safe, but any thread may use it.
 class MariaDbServer {
  public:
   static bool Installed() { return InPath("mariadb-install-db") && InPath("openssl"); }
@@ -80,6 +82,7 @@ class MariaDbServer {
     std::string error = {};
     unsigned error_code = 0;
   };
+  bool OnLoopback() const;
   void Install() const;
   bool Start();
   Answer Ask(const std::string& sql) const;

@@ -27,10 +27,11 @@ std::ostream& operator<<(std::ostream& out, const RawReply& reply) {
   return out << ']';
 }
 
-RawRedis::RawRedis(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+RawRedis::RawRedis(uint16_t port, const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   LimitWaits();
-  const sockaddr_in address = Loopback(port);
-  (void)connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  sockaddr_in server = Loopback(port);
+  inet_pton(AF_INET, address.c_str(), &server.sin_addr);
+  (void)connect(fd_, reinterpret_cast<const sockaddr*>(&server), sizeof server);
 }
 
 RawRedis::RawRedis(const std::string& unix_socket) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -29,7 +29,7 @@ std::ostream& operator<<(std::ostream& out, const RawReply& reply);
 class RawRedis {
  public:
   // To 127.0.0.1; where nobody listens, every reply is lost.
-  explicit RawRedis(uint16_t port);
+  explicit RawRedis(uint16_t port, const std::string& address = "127.0.0.1");
   explicit RawRedis(const std::string& unix_socket);
   ~RawRedis();
 

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "support/loopback.h"
@@ -19,6 +20,7 @@ RedisServerTls TlsOf(CertificateAuthority& authority) {
 }
 
 RedisServer::RedisServer(RedisServerOptions options) : options_(std::move(options)) {
+  const NetworkHost::Scope there = options_.host.Enter();
   for (int attempt = 0; attempt < 10; ++attempt) {
     port_ = FreePort();
     if (options_.tls) plain_port_ = FreePort();
@@ -33,7 +35,10 @@ RedisServer::~RedisServer() = default;
 
 void RedisServer::WriteConfig() const {
   std::ofstream config(dir_.File("redis.conf"));
-  config << "port " << plain_port() << "\nbind 127.0.0.1\ndir " << dir_.path() << "\nsave \"\"\nshutdown-timeout 0\n"
+  const std::string& address = options_.host.address();
+  config << "port " << plain_port() << "\nbind 127.0.0.1"
+         << (address == NetworkHost().address() ? "" : " " + address + "\nprotected-mode no") << "\ndir " << dir_.path()
+         << "\nsave \"\"\nshutdown-timeout 0\n"
          << "repl-diskless-sync-delay 0\nappendonly " << (options_.appendonly ? "yes\n" : "no\n");
   if (options_.unix_socket) config << "unixsocket " << unix_socket() << '\n';
   if (options_.cluster) config << "cluster-enabled yes\ncluster-port " << bus_port_ << '\n';
@@ -45,7 +50,8 @@ void RedisServer::WriteConfig() const {
            << (requires_certificates ? "yes\n" : "no\n");
   }
   for (const std::string& user : options_.users) config << "user " << user << '\n';
-  if (options_.replica_of) config << "replicaof 127.0.0.1 " << *options_.replica_of << '\n';
+  if (!options_.replica_of.empty())
+    config << "replicaof " << absl::StrReplaceAll(options_.replica_of, {{":", " "}}) << '\n';
   for (const std::string& line : options_.config) config << line << '\n';
 }
 
@@ -60,7 +66,7 @@ bool RedisServer::Start() {
   return false;
 }
 
-std::string RedisServer::Host() const { return Concat("127.0.0.1:", port_); }
+std::string RedisServer::Host() const { return Concat(options_.host.address(), ":", port_); }
 
 std::string RedisServer::Url(std::string_view kind, const std::string& hosts) const {
   if (!options_.tls) return Concat("redis", kind, "://", hosts);
@@ -71,6 +77,7 @@ std::string RedisServer::Url(std::string_view kind, const std::string& hosts) co
 }
 
 RawReply RedisServer::Call(const std::vector<std::string>& command) const {
+  const NetworkHost::Scope there = options_.host.Enter();
   RawRedis connection(plain_port());
   if (!options_.password.empty()) {
     RawReply allowed = connection.Call({"AUTH", options_.password});
@@ -89,6 +96,7 @@ void RedisServer::KillConnections() const {
 std::string RedisServer::Info(const std::string& field) const { return InfoField(Call({"INFO"}).text, field); }
 
 void RedisServer::Restart() {
+  const NetworkHost::Scope there = options_.host.Enter();
   Stop();
   if (!Start()) Fatal(Concat("port ", port_, " was taken while redis-server was down"));
 }

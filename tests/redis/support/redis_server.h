@@ -10,6 +10,7 @@
 #include "redis/support/raw_redis.h"
 #include "support/certificates.h"
 #include "support/needs_program.h"
+#include "support/network.h"
 #include "support/server_process.h"
 #include "support/temp_dir.h"
 
@@ -39,13 +40,14 @@ struct RedisServerOptions {
   bool sentinel = false;
   std::string password = {};                  // The default user's.
   std::vector<std::string> users = {};        // As ACL files have them: "alice on >secret ~* &* +@all".
-  std::optional<uint16_t> replica_of = {};    // A port of 127.0.0.1.
+  std::string replica_of = {};                // Host() of another one.
   std::optional<RedisServerTls> tls = {};     // For clients, replication and the bus of a cluster.
   std::vector<std::string> config = {};       // More lines of its configuration file.
   std::vector<std::string> environment = {};  // "NAME=value".
+  NetworkHost host = {};                      // On which it runs.
 };
 
-// A redis-server 7 or newer on 127.0.0.1, killed with the object or with the test's process. Aborts with the server's
+// A redis-server 7 or newer, killed with the object or with the test's process. Aborts with the server's
 // log where it does not start. Not thread-safe, but any thread may use it.
 class RedisServer {
  public:
@@ -59,7 +61,7 @@ class RedisServer {
   std::string url() const { return Url("", Host()); }
   // "redis+sentinel://hosts", or rediss and what a client needs for it, for a set of servers like this one.
   std::string Url(std::string_view kind, const std::string& hosts) const;
-  std::string Host() const;  // "127.0.0.1:port"
+  std::string Host() const;  // "127.0.0.1:port", or with the address of its host
   std::string unix_socket() const { return dir_.File("socket"); }
   bool running() const { return process_.running(); }
   // What it and those before it on this port have logged, the last one first.

@@ -31,18 +31,19 @@ size_t CountOf(const RawReply& list, std::string_view flags, std::string_view fi
 }  // namespace
 
 SentinelSet::SentinelSet(SentinelSetOptions options) {
-  servers_.push_back(std::make_unique<RedisServer>(options.server));
-  const uint16_t master = servers_[0]->port();
-  options.server.replica_of = master;
-  for (int i = 0; i < 2; ++i) servers_.push_back(std::make_unique<RedisServer>(options.server));
+  for (const NetworkHost& host : options.hosts) {
+    options.server.host = host;
+    servers_.push_back(std::make_unique<RedisServer>(options.server));
+    options.server.replica_of = servers_[0]->Host();
+  }
   std::vector<std::string> config = {
-      Concat("sentinel monitor mymaster 127.0.0.1 ", master, " 2"),
+      Concat("sentinel monitor mymaster ", options.hosts[0].address(), " ", servers_[0]->port(), " 2"),
       Concat("sentinel down-after-milliseconds mymaster ", absl::ToInt64Milliseconds(options.down_after)),
       "sentinel failover-timeout mymaster 2000", "sentinel parallel-syncs mymaster 1"};
   config.insert(config.end(), options.sentinel_config.begin(), options.sentinel_config.end());
-  for (int i = 0; i < 3; ++i) {
+  for (const NetworkHost& host : options.hosts) {
     sentinels_.push_back(std::make_unique<RedisServer>(
-        RedisServerOptions{.sentinel = true, .tls = options.server.tls, .config = config}));
+        RedisServerOptions{.sentinel = true, .tls = options.server.tls, .config = config, .host = host}));
     Hasten(*sentinels_.back());
   }
   AwaitSettled();

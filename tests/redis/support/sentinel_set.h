@@ -1,6 +1,7 @@
 #ifndef STOCKADE_TESTS_REDIS_SUPPORT_SENTINEL_SET_H_
 #define STOCKADE_TESTS_REDIS_SUPPORT_SENTINEL_SET_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,8 @@ struct SentinelSetOptions {
   std::vector<std::string> sentinel_config = {};  // More lines for each Sentinel: passwords and the like.
   // What answers nothing for so long is down. On a busy machine that happens to a master that is well.
   absl::Duration down_after = absl::Milliseconds(400);
+  // Each has a server and a Sentinel.
+  std::array<NetworkHost, 3> hosts = {};
 };
 
 // A master called "mymaster" with two replicas, and three Sentinels of which two must agree. What Sentinels do every 1

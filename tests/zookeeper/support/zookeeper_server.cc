@@ -29,6 +29,7 @@ std::string ZooKeeperUrl(std::span<const uint16_t> ports, absl::Duration tick) {
 
 ZooKeeperServer::ZooKeeperServer(ZooKeeperServerOptions options) : options_(std::move(options)) {
   std::filesystem::create_directory(dir_.File("data"));
+  const NetworkHost::Scope there = options_.host.Enter();
   for (int attempt = 0; attempt < 10; ++attempt) {
     port_ = FreePort();
     WriteConfig();
@@ -39,14 +40,16 @@ ZooKeeperServer::ZooKeeperServer(ZooKeeperServerOptions options) : options_(std:
 
 void ZooKeeperServer::WriteConfig() const {
   const std::string data = dir_.File("data");
+  // On a host of a network it listens at every address.
+  const bool alone = options_.host.address() == NetworkHost().address();
   std::ofstream config(dir_.File("zoo.cfg"));
-  config << "dataDir=" << data << "\nclientPort=" << port_ << "\nclientPortAddress=127.0.0.1\n"
-         << "tickTime=" << absl::ToInt64Milliseconds(options_.tick) << "\nmaxSessionTimeout=60000\n"
+  config << "dataDir=" << data << "\nclientPort=" << port_ << "" << (alone ? "\nclientPortAddress=127.0.0.1" : "")
+         << "\ntickTime=" << absl::ToInt64Milliseconds(options_.tick) << "\nmaxSessionTimeout=60000\n"
          << "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n";
   for (const std::string& line : options_.config) config << line << '\n';
   if (options_.id == 0) return;
   std::ofstream(data + "/myid") << options_.id << '\n';
-  std::ofstream(dir_.File("hosts")) << options_.hosts;
+  if (!options_.hosts.empty()) std::ofstream(dir_.File("hosts")) << options_.hosts;
 }
 
 // False: another program has the port.
@@ -59,7 +62,7 @@ bool ZooKeeperServer::Start() {
       "-Dzookeeper.forceSync=no",
       "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
       Concat("-Dznode.container.checkIntervalMs=", absl::ToInt64Milliseconds(options_.container_check))};
-  if (options_.id != 0) argv.push_back("-Djdk.net.hosts.file=" + dir_.File("hosts"));
+  if (!options_.hosts.empty()) argv.push_back("-Djdk.net.hosts.file=" + dir_.File("hosts"));
   argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
   argv.insert(argv.end(), {"-cp", Concat(kJar, ":", kLogJar), "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                            dir_.File("zoo.cfg")});
@@ -74,13 +77,17 @@ bool ZooKeeperServer::Start() {
 
 std::string ZooKeeperServer::Mode() const {
   constexpr std::string_view kField = "Mode: ";
+  const NetworkHost::Scope there = options_.host.Enter();
   const std::string answer = FourLetterWord(port_, "srvr");
   const size_t at = answer.find(kField);
   if (at == std::string::npos) return "";
   return answer.substr(at + kField.size(), answer.find('\n', at) - at - kField.size());
 }
 
-void ZooKeeperServer::Wipe() const { RawZooKeeper(port_).DeleteTree("/"); }
+void ZooKeeperServer::Wipe() const {
+  const NetworkHost::Scope there = options_.host.Enter();
+  RawZooKeeper(port_).DeleteTree("/");
+}
 
 void ZooKeeperServer::Reconfigure(std::vector<std::string> config) {
   options_.config = std::move(config);
@@ -88,6 +95,7 @@ void ZooKeeperServer::Reconfigure(std::vector<std::string> config) {
 }
 
 void ZooKeeperServer::Restart() {
+  const NetworkHost::Scope there = options_.host.Enter();
   Stop();
   if (!Start()) Fatal(Concat("port ", port_, " was taken while ZooKeeper was down"));
 }

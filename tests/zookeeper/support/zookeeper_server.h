@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "support/needs_program.h"
+#include "support/network.h"
 #include "support/server_process.h"
 #include "support/temp_dir.h"
 
@@ -30,12 +31,14 @@ struct ZooKeeperServerOptions {
   // As one of several: its number, and who has which address, as /etc/hosts has it.
   int id = 0;
   std::string hosts = {};
+
+  NetworkHost host = {};  // On which it runs.
 };
 
 // The URL of servers, or of proxies before them, on 127.0.0.1.
 std::string ZooKeeperUrl(std::span<const uint16_t> ports, absl::Duration tick);
 
-// A ZooKeeper 3.8 or newer on 127.0.0.1, killed with the object or with the test's process. Its data outlive a restart,
+// A ZooKeeper 3.8 or newer, killed with the object or with the test's process. Its data outlive a restart,
 // but not the machine: nothing is forced to the disk. Aborts with the server's log where it does not start. Not
 // thread-safe, but any thread may use it.
 class ZooKeeperServer {
@@ -50,7 +53,7 @@ class ZooKeeperServer {
 
   uint16_t port() const { return port_; }
   absl::Duration tick() const { return options_.tick; }
-  std::string url() const { return ZooKeeperUrl({&port_, 1}, options_.tick); }
+  std::string url() const { return ZooKeeperUrl({&port_, 1}, options_.tick); }  // Of 127.0.0.1.
   bool running() const { return process_.running(); }
   // What it and those before it have complained about, the last one first.
   std::string log() const { return process_.log(); }
