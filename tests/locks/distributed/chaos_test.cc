@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -22,6 +23,7 @@
 #include "locks/distributed/support/lost_signal.h"
 #include "locks/distributed/support/one_server.h"
 #include "support/await.h"
+#include "support/fault_driver.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/tcp_proxy.h"
@@ -32,6 +34,7 @@ namespace {
 
 using testing::Await;
 using testing::ConnectLockService;
+using testing::FaultDriver;
 using testing::kPatience;
 using testing::LeaseWitness;
 using testing::LockSetup;
@@ -83,6 +86,7 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
       if (std::find(kinds.begin(), kinds.end(), lock.kinds[0]) != kinds.end()) locks_.push_back(lock);
     }
     proxy_ = std::make_unique<TcpProxy>(server_->port());
+    proxies_ = {proxy_.get()};
     for (auto& service : services_) {
       service = ConnectLockService(server_->UrlOf(proxy_->port()),
                                    {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
@@ -183,56 +187,46 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
   }
 
   // Until so many acquires more have come to an end, of whatever kind.
-  void AwaitAttempts(uint64_t more) {
-    const int64_t until = attempts_ + static_cast<int64_t>(more);
+  void Pass(int64_t more) {
+    const int64_t until = attempts_ + more;
     Await("acquires to come to an end", [&] { return attempts_ >= until; });
   }
 
-  void KillAndRestart(Random& random) {
+  void KillAndRestart(int64_t attempts) {
     server_->Kill();
-    AwaitAttempts(random() % 8);
+    Pass(attempts);
     server_->Restart();
   }
+  void ForceRelease(const std::string& name) {
+    const absl::StatusOr<std::optional<LockKind>> forced = direct_->ForceRelease(name);
+    EXPECT_TRUE(forced.ok()) << forced.status();
+  }
 
-  void MakeTrouble(Random& random) {
-    switch (random() % 8) {
-      case 0:
-        if (GetParam().forgetful) return witness_.ServerForgets([&] { KillAndRestart(random); });
-        return KillAndRestart(random);
-      case 1:
-        server_->Pause();
-        AwaitAttempts(1 + random() % 16);
-        server_->Resume();
-        return;
-      case 2: witness_.ServerForgets([&] { server_->Empty(); }); return;
-      case 3: {
-        const NamedKinds& lock = locks_[random() % locks_.size()];
-        witness_.ServerForgets([&] {
-          const absl::StatusOr<std::optional<LockKind>> forced = direct_->ForceRelease(lock.name);
-          EXPECT_TRUE(forced.ok()) << forced.status();
-        });
-        return;
-      }
-      case 4: server_->Unsettle(); return;
-      case 5:
-        for (int i = 0; i < 4; ++i) {
-          proxy_->CutReplyAfter(random() % 2 == 0 ? 0 : random() % 30);
-          AwaitAttempts(1);
-        }
-        return;
-      case 6:
-        proxy_->Hold();
-        AwaitAttempts(1 + random() % 16);
-        if (random() % 2 == 0) proxy_->CloseAll();
-        proxy_->Release();
-        return;
-      case 7:
-        proxy_->Refuse();
-        proxy_->CloseAll();
-        AwaitAttempts(1 + random() % 16);
-        proxy_->Accept();
-        return;
-    }
+  // What of this takes a time takes so many acquires.
+  FaultDriver Faults() {
+    const auto pass = [this](int64_t attempts) { Pass(attempts); };
+    const auto forget = [this](auto action) { witness_.ServerForgets(action); };
+    FaultDriver::Kinds kinds = {
+        {"kill",
+         {8},
+         [this, forget](auto numbers) {
+           if (!GetParam().forgetful) return KillAndRestart(numbers[0]);
+           forget([&] { KillAndRestart(numbers[0]); });
+         }},
+        {"pause",
+         {16},
+         [this](auto numbers) {
+           server_->Pause();
+           Pass(1 + numbers[0]);
+           server_->Resume();
+         }},
+        {"empty", {}, [this, forget](auto) { forget([&] { server_->Empty(); }); }},
+        {"force-release",
+         {std::ssize(locks_)},
+         [this, forget](auto numbers) { forget([&] { ForceRelease(locks_[static_cast<size_t>(numbers[0])].name); }); }},
+        {"unsettle", {}, [this](auto) { server_->Unsettle(); }},
+    };
+    return {testing::Together(std::move(kinds), testing::ProxyFaults(proxies_, pass, 16)), pass};
   }
 
   std::string Remains() { return server_->Remains(kLongestLease + kRecordAfterlife); }
@@ -240,6 +234,7 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
   std::unique_ptr<OneServer> server_;
   std::vector<NamedKinds> locks_;  // What it has of kLocks.
   std::unique_ptr<TcpProxy> proxy_;
+  std::vector<TcpProxy*> proxies_;  // This one.
   std::array<std::unique_ptr<LockService>, kServices> services_;
   std::unique_ptr<LockService> direct_;
   LeaseWitness witness_;
@@ -254,13 +249,11 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
 TEST_P(ChaosTest, ServerAndNetworkFail_NoTwoHoldersNoHangAndNothingLeft) {
   const uint64_t seed = Seed();
   SCOPED_TRACE("STOCKADE_TEST_SEED=" + std::to_string(seed));
+  const FaultDriver faults = Faults();
+  const auto schedule = testing::FaultsToRun(faults.Draw(seed, std::max<int64_t>(Scaled(20, 2000), 10), 32));
   testing::RunThreads(kThreads + 1, [&](int thread) {
     if (thread < kThreads) return Work(thread, seed + static_cast<uint64_t>(thread));
-    Random random(seed + kThreads);
-    for (int64_t step = 0; step < std::max<int64_t>(Scaled(20, 2000), 10); ++step) {
-      MakeTrouble(random);
-      AwaitAttempts(random() % 32);
-    }
+    faults.MakeAll(schedule);
     over_ = true;
   });
   EXPECT_GT(writes_, 0);
