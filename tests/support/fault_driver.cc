@@ -117,24 +117,24 @@ FaultDriver::Kinds ProxyFaults(const std::vector<TcpProxy*>& proxies, const Faul
   };
 }
 
-FaultDriver::Kinds NetworkFaults(Network& network) {
+FaultDriver::Kinds NetworkFaults(Network& network, int servers) {
   const int64_t hosts = network.size();
-  const auto between = [&network](auto action) {
-    return [&network, action](std::span<const int64_t> numbers) {
-      action(network, static_cast<int>(numbers[0]), static_cast<int>(numbers[1]));
-    };
+  const auto cut = [&network](std::span<const int64_t> numbers) {
+    const auto server = static_cast<int>(numbers[0]);
+    const auto host = static_cast<int>(numbers[1]);
+    if (numbers[2] != 1) network.Cut(server, host);
+    if (numbers[2] != 0) network.Cut(host, server);
+  };
+  const auto reset = [&network](std::span<const int64_t> numbers) {
+    network.Reset(static_cast<int>(numbers[0]), static_cast<int>(numbers[1]));
   };
   return {
-      {"cut", {hosts, hosts}, between([](Network& of, int a, int b) { of.Cut(a, b); })},
-      {"part", {hosts, hosts}, between([](Network& of, int a, int b) {
-         of.Cut(a, b);
-         of.Cut(b, a);
-       })},
-      {"reset", {hosts, hosts}, between([](Network& of, int a, int b) { of.Reset(a, b); })},
+      {"cut", {servers, hosts, 3}, cut, 2},
+      {"reset", {servers, hosts}, reset},
       {"split",
        {int64_t{1} << hosts},
        [&network](std::span<const int64_t> numbers) { network.Split(static_cast<uint64_t>(numbers[0])); }},
-      {"heal", {}, [&network](std::span<const int64_t>) { network.Heal(); }, 4},
+      {"heal", {}, [&network](std::span<const int64_t>) { network.Heal(); }, 3},
   };
 }
 

@@ -62,12 +62,11 @@ class FaultDriver {
 // that take a time end by themselves. The vector must outlive the kinds.
 FaultDriver::Kinds ProxyFaults(const std::vector<TcpProxy*>& proxies, const FaultDriver::Pass& pass, int64_t longest);
 
-// What becomes of the ways between hosts. All but "heal" stay until "heal".
-//   cut A B    what A sends to B is lost
-//   part A B   the same, both ways
-//   split M    host i is on one side or the other by bit i of M
-//   reset A B  connections between them are reset
-FaultDriver::Kinds NetworkFaults(Network& network);
+// What becomes of the ways between the first hosts, which are `servers`, and all. All but "heal" stay until "heal".
+//   cut S H W    what server S and host H send each other is lost: W is 0 from S to H, 1 from H to S, 2 both ways
+//   reset S H    connections between them are reset
+//   split M      the ways between the hosts whose bits in M are set and the others are cut
+FaultDriver::Kinds NetworkFaults(Network& network, int servers);
 
 inline FaultDriver::Kinds Together(FaultDriver::Kinds kinds, FaultDriver::Kinds more) {
   for (FaultDriver::Kind& kind : more) kinds.push_back(std::move(kind));
