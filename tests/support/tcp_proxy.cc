@@ -56,14 +56,18 @@ pollfd Watched(int fd, bool reads, bool writes) {
 
 }  // namespace
 
-TcpProxy::TcpProxy(uint16_t server_port)
+TcpProxy::TcpProxy(uint16_t server_port) : TcpProxy(server_port, NetworkHost()) {}
+
+TcpProxy::TcpProxy(uint16_t server_port, const NetworkHost& host)
     : address_({.server = kLoopbackHost, .proxy = kLoopbackHost}),
+      host_(host),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       server_port_(server_port) {
+  const NetworkHost::Scope there = host_.Enter();
   do {  // Another may take the port before it listens.
     if (listener_ >= 0) close(listener_);
     port_ = FreePort();
-    listener_ = BoundSocket(port_);
+    listener_ = BoundSocket(At(port_, kLoopbackHost));
   } while (listener_ < 0 || listen(listener_, 128) != 0);
   thread_ = std::thread([this] { Run(); });
 }
@@ -231,10 +235,17 @@ void TcpProxy::AcceptClients() {
   std::erase_if(callers_, [this](const Caller& caller) { return PutThrough(caller); });
 }
 
+// By the last three bytes of an address of 127.0.0.0/8, of which the first one stands for the host itself.
+sockaddr_in TcpProxy::At(uint16_t port, uint32_t loopback) const {
+  sockaddr_in address = Loopback(port, loopback);
+  if (loopback == kLoopbackHost) inet_pton(AF_INET, host_.address().c_str(), &address.sin_addr);
+  return address;
+}
+
 // False: it is to be tried again.
 bool TcpProxy::PutThrough(const Caller& caller) {
   const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(server_port_, address_.server);
+  const sockaddr_in address = At(server_port_, address_.server);
   if (!refusing_ && connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     PassAtOnce(caller.client);
     PassAtOnce(server);

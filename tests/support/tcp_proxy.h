@@ -1,6 +1,8 @@
 #ifndef STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
 #define STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
 
+#include <netinet/in.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -12,6 +14,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "support/network.h"
 
 namespace stockade::testing {
 
@@ -30,6 +34,8 @@ class TcpProxy {
   };
 
   explicit TcpProxy(uint16_t server_port);
+  // The same on the host of a network, at its address, and the server's.
+  TcpProxy(uint16_t server_port, const NetworkHost& host);
   // Listens on the server's port, at an address of 127.0.0.0/8 of its own, as Loopback() has it. If the server does not
   // listen yet, its clients wait for a second: they get no refusal, as they would without a proxy.
   struct Address {
@@ -110,6 +116,7 @@ class TcpProxy {
   void Run();
   void Wake();
   // All below under mutex_.
+  sockaddr_in At(uint16_t port, uint32_t loopback) const;
   void AcceptClients();
   bool PutThrough(const Caller& caller);
   void Pump(Link& link);
@@ -118,6 +125,7 @@ class TcpProxy {
   void FreeClosed();
 
   const Address address_;
+  const NetworkHost host_ = {};
   const std::chrono::milliseconds patience_{0};  // With a server that does not listen.
   uint16_t port_ = 0;
   int listener_ = -1;

@@ -94,6 +94,12 @@ void ZooKeeperServer::Reconfigure(std::vector<std::string> config) {
   WriteConfig();
 }
 
+void ZooKeeperServer::RestartEmpty() {
+  Stop();
+  std::filesystem::remove_all(dir_.File("data") + "/version-2");
+  Restart();
+}
+
 void ZooKeeperServer::Restart() {
   const NetworkHost::Scope there = options_.host.Enter();
   Stop();

@@ -69,6 +69,8 @@ class ZooKeeperServer {
   void Pause() { process_.Pause(); }  // Nothing is answered until Resume(); the kernel accepts connections and bytes.
   void Resume() { process_.Resume(); }
   void Restart();  // On the same port. Stops it first.
+  // The same without its data: transaction numbers begin again.
+  void RestartEmpty();
   // More lines of its configuration file, for the next Restart().
   void Reconfigure(std::vector<std::string> config);
 
