@@ -10,6 +10,9 @@
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
 #include "mysql/support/mariadb_server.h"
+#include "stockade/base/strings.h"
+#include "support/await.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {
@@ -47,6 +50,47 @@ TEST(MySqlFaultTest, Holder_ServerStandsStillPastTheLease_KnowsItBeforeTheWaiter
     EXPECT_TRUE(next.valid()) << "the old holder has taken it away";
     EXPECT_TRUE(next.Release().ok()) << name;
   }
+}
+
+// The replica of `primary` that applies nothing from now on.
+std::unique_ptr<testing::MariaDbServer> ReplicaThatStopped(testing::MariaDbServer& primary) {
+  primary.Query("GRANT REPLICATION SLAVE ON *.* TO stockade@'127.0.0.1'");
+  auto replica = std::make_unique<testing::MariaDbServer>(testing::MariaDbServerOptions{.flags = {"--server-id=2"}});
+  replica->Query(base_internal::Concat("CHANGE MASTER TO master_host='127.0.0.1', master_port=", primary.port(),
+                                       ", master_user='stockade', master_password='secret'"));
+  replica->Query("START SLAVE");
+  testing::Await("the replica", [&] {
+    const auto names = replica->TryQuery("SELECT name FROM test.stockade_locks WHERE name='replicated'");
+    return names.has_value() && !names->empty();
+  });
+  replica->Query("STOP SLAVE");
+  return replica;
+}
+
+TEST(MySqlFaultTest, AsynchronousReplicaTakesOver_TwoOwnersUntilTheNextRenewalAndTheOlderTokenIsSmaller) {
+  STOCKADE_NEEDS_MARIADB();
+  constexpr absl::Duration kLease = absl::Seconds(15);
+  testing::MariaDbServer primary({.flags = {"--log-bin=binlog", "--server-id=1"}});
+  testing::TcpProxy proxy(primary.port());
+  const std::string url = testing::MariaDbServer::UrlOf(proxy.port());
+  const auto mine = ConnectLockService(url, {.watchdog_lease = kLease, .engine_timeout = kPatience});
+  const auto others = ConnectLockService(url, {.watchdog_lease = kLease, .engine_timeout = kPatience});
+  LockLease kept = MustAcquire(*mine, "replicated");
+  const auto replica = ReplicaThatStopped(primary);
+  LockLease missed = MustAcquire(*mine, "missed");
+  LostSignal lost(missed.lost());
+
+  primary.Kill();
+  proxy.SwitchTo(replica->port());
+  LockLease second = MustAcquire(*others, "missed");
+  EXPECT_TRUE(missed.valid());
+  EXPECT_TRUE(second.valid());
+  EXPECT_LT(missed.fencing_token().value_or(0), second.fencing_token().value_or(0));
+  EXPECT_FALSE(testing::IsFree(*others, "replicated", LockKind::kReentrant)) << "the replica had it";
+  EXPECT_TRUE(lost.Await()) << "the next renewal does not show it";
+  EXPECT_FALSE(missed.valid());
+  EXPECT_TRUE(second.valid());
+  EXPECT_TRUE(kept.Release().ok());
 }
 
 }  // namespace

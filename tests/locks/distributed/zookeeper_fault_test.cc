@@ -251,5 +251,23 @@ TEST_F(ZooKeeperFaultTest, Contenders_ServersComeAndGo_NeverTwoAndNothingHangs) 
   AwaitNodes(name, 0);
 }
 
+TEST(ZooKeeperRestoreTest, ServersComeBackWithoutTheirData_IsLostAndFreeForAll) {
+  STOCKADE_NEEDS_ZOOKEEPER();
+  testing::ZooKeeperServer server;
+  const LockServiceOptions options = {.watchdog_lease = testing::kKeptLease, .engine_timeout = kPatience};
+  const auto mine = ConnectLockService(server.url(), options);
+  const auto others = ConnectLockService(server.url(), options);
+  // Transaction numbers of the new servers are to be behind what these clients have seen.
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(MustAcquire(*mine, "seat").Release().ok());
+  LockLease lease = MustAcquire(*mine, "seat");
+  LostSignal lost(lease.lost());
+  server.RestartEmpty();
+  EXPECT_TRUE(lost.Await());
+  EXPECT_FALSE(lease.valid());
+  EXPECT_TRUE(testing::MustAcquirePatiently(*others, "seat").Release().ok());
+  EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(testing::MustAcquirePatiently(*mine, "seat").valid());
+}
+
 }  // namespace
 }  // namespace stockade
