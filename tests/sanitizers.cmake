@@ -3,7 +3,8 @@ set(not_our_code  # Test fixtures, other people's programs, documents.
   bench_peers_test dashboards_test docs_test flash_sale_page_test mariadb_fixture_test redis_fixture_test
   redisson_interop_test shop_test zookeeper_ensemble_fixture_test zookeeper_fixture_test)
 set(too_slow_for_servers  # Sentinels, cluster nodes and ensembles elect a new leader while a sanitizer delays the client.
-  cache_redis_topology_test lock_service_failover_test locks_redis_topology_test redis_topology_test zookeeper_fault_test)
+  cache_redis_topology_test lock_service_failover_test lock_service_partition_test locks_redis_topology_test
+  redis_topology_test zookeeper_fault_test)
 set(limits  # A limit of the address space leaves none for a sanitizer, which also takes pthread_create() for itself.
   limits_test)
 set(one_thread  # There is nothing to race with.

@@ -27,6 +27,11 @@ class LeaseWitness {
   };
   // Tokens are of places in a queue, and readers who hold together need not enter in the order of theirs.
   void LetReadersPassEachOther() { readers_pass_ = true; }
+  // Leases have no tokens.
+  void ExpectNoTokens() { tokens_ = false; }
+  // Two owners at once are no failure then, but a store that takes the older one's token after the newer one's is one.
+  void CountTwoOwners() { counts_two_owners_ = true; }
+  int64_t two_owners() const { return two_owners_; }
 
   Before Look(const std::string& name) {
     const std::lock_guard lock(mutex_);
@@ -46,18 +51,22 @@ class LeaseWitness {
   // the server has lost none since they were asked for. `lease` stays where it is until BeforeRelease().
   void Acquired(const LockLease& lease, const Before& before) {
     const absl::StatusOr<int64_t> token = lease.fencing_token();
-    ASSERT_TRUE(token.ok()) << token.status();
+    ASSERT_EQ(token.ok(), tokens_) << token.status();
     const bool read = lease.kind() == LockKind::kRead;
-    EXPECT_GT(*token, read && readers_pass_ ? before.exclusive_token : before.token) << lease.name();
+    if (tokens_) EXPECT_GT(*token, read && readers_pass_ ? before.exclusive_token : before.token) << lease.name();
     const std::lock_guard lock(mutex_);
     Lock& seen = locks_[std::string(lease.name())];
-    seen.newest_token = std::max(seen.newest_token, *token);
-    if (!read) seen.newest_exclusive_token = std::max(seen.newest_exclusive_token, *token);
+    seen.newest_token = std::max(seen.newest_token, TokenOf(lease));
+    if (!read) seen.newest_exclusive_token = std::max(seen.newest_exclusive_token, TokenOf(lease));
     for (const Held& other : seen.held) {
       const bool shared = read && other.lease->kind() == LockKind::kRead;
       if (shared || other.lease->owner() == lease.owner()) continue;
       // Both at once: the other one is looked at first, and this one was acquired before.
       if (!other.lease->valid() || !lease.valid()) continue;
+      if (counts_two_owners_) {
+        FenceOlder(seen, lease, *other.lease);
+        continue;
+      }
       const uint64_t now = epoch_;
       if (now % 2 == 0 && other.epoch == now && before.epoch == now) ADD_FAILURE() << lease.name() << " is held twice";
     }
@@ -72,13 +81,7 @@ class LeaseWitness {
   // two leases come with one token.
   bool Write(const LockLease& lease) {
     const std::lock_guard lock(mutex_);
-    Lock& seen = locks_[std::string(lease.name())];
-    const int64_t token = lease.fencing_token().value_or(0);
-    if (token < seen.written_token) return false;
-    EXPECT_TRUE(token > seen.written_token || seen.writer == &lease) << lease.name() << ": token " << token;
-    seen.written_token = token;
-    seen.writer = &lease;
-    return true;
+    return Store(locks_[std::string(lease.name())], lease);
   }
 
  private:
@@ -94,7 +97,29 @@ class LeaseWitness {
     std::vector<Held> held = {};
   };
 
+  static int64_t TokenOf(const LockLease& lease) { return lease.fencing_token().value_or(0); }
+
+  // The two below under mutex_.
+  static bool Store(Lock& seen, const LockLease& lease) {
+    const int64_t token = TokenOf(lease);
+    if (token < seen.written_token) return false;
+    EXPECT_TRUE(token > seen.written_token || seen.writer == &lease) << lease.name() << ": token " << token;
+    seen.written_token = token;
+    seen.writer = &lease;
+    return true;
+  }
+  void FenceOlder(Lock& seen, const LockLease& lease, const LockLease& other) {
+    ++two_owners_;
+    const bool other_is_older = TokenOf(other) < TokenOf(lease);
+    (void)Store(seen, other_is_older ? lease : other);
+    EXPECT_FALSE(Store(seen, other_is_older ? other : lease))
+        << lease.name() << ": the store takes both owners' tokens";
+  }
+
   bool readers_pass_ = false;
+  bool tokens_ = true;
+  bool counts_two_owners_ = false;
+  std::atomic<int64_t> two_owners_{0};
   std::atomic<uint64_t> epoch_{0};  // Odd while the server is made to lose locks.
   std::mutex mutex_;
   std::map<std::string, Lock> locks_;  // Guarded by mutex_.
