@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "docs/document_table.h"
-#include "docs/test_names.h"
 #include "gtest/gtest.h"
 #include "inventory/sqlite_ledger_support.h"
 #include "stockade/inventory/inventory.h"
@@ -50,25 +49,6 @@ TEST(LedgerDocumentTest, Sql_OnALedger_TellsWhatTheInventoryTells) {
   ASSERT_EQ(blocks.size(), 1u);
   const std::vector<PlainSql::Row> expected = {{"lace", "10", "6"}, {"shoe", "10", "7"}};
   EXPECT_EQ(PlainSql(path).Query(blocks[0]), expected);
-}
-
-TEST(LedgerDocumentTest, FailureTables_NameTestsThatThereAre) {
-  const std::set<std::string> tests = TestNames("tests/inventory");
-  const std::regex name(R"(`(\w+Test(\.\w+)?)`)");
-  const std::pair<const char*, const char*> kTables[] = {{"docs/INVENTORY.md", "| what fails |"},
-                                                         {"docs/FLEET_INVENTORY.md", "| what happens |"}};
-  for (const auto& [document, head] : kTables) {
-    const std::vector<std::string> table = DocumentedTable(document, head);
-    ASSERT_GT(table.size(), 10u);
-    for (size_t row = 2; row < table.size(); ++row) {
-      const std::string& line = table[row];
-      int named = 0;
-      for (std::sregex_iterator match(line.begin(), line.end(), name), end; match != end; ++match, ++named) {
-        EXPECT_TRUE(tests.contains((*match)[1])) << line;
-      }
-      EXPECT_GT(named, 0) << line;
-    }
-  }
 }
 
 }  // namespace

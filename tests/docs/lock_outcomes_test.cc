@@ -16,7 +16,6 @@
 
 #include "docs/document_table.h"
 #include "docs/lock_servers.h"
-#include "docs/test_names.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/clock.h"
 #include "stockade/locks/redis_lock_service.h"
@@ -355,19 +354,6 @@ TEST_P(LockOutcomesTest, EachFateOfAHold_IsSeenAsTheDocumentSays) {
                   (seen.lost ? "fires" : "silent") + " | " + Told(seen.released) + " |");
   }
   ExpectRows("| what happened |", all);
-}
-
-TEST(LockDocumentTest, PromiseTables_NameTestsThatThereAre) {
-  const std::set<std::string> tests = TestNames("tests/locks");
-  const std::regex name(R"(`(\w+Test\.\w+)`)");
-  std::ifstream document(std::string(STOCKADE_SOURCE_DIR) + "/docs/DISTRIBUTED_LOCKS.md");
-  int named = 0;
-  for (std::string line; std::getline(document, line);) {
-    for (std::sregex_iterator match(line.begin(), line.end(), name), end; match != end; ++match, ++named) {
-      EXPECT_TRUE(tests.contains((*match)[1])) << line;
-    }
-  }
-  EXPECT_GE(named, 6);
 }
 
 }  // namespace
