@@ -1,26 +1,19 @@
 // Several processes with one cache in Redis over a versioned database, while processes, connections and the server
 // fail. The members check each answer (member.cc); the loads are judged afterwards (load_judge.h).
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
-#include <map>
 #include <memory>
-#include <random>
-#include <string>
+#include <optional>
 #include <vector>
 
+#include "cache/fleet/fleet_run.h"
 #include "cache/fleet/fleet_tables.h"
 #include "cache/fleet/load_judge.h"
 #include "redis/support/redis_server.h"
 #include "support/await.h"
+#include "support/fault_driver.h"
 #include "support/scale.h"
-#include "support/subprocess.h"
 #include "support/tcp_proxy.h"
 #include "support/temp_dir.h"
 #include "support/test_seed.h"
@@ -28,226 +21,84 @@
 namespace stockade::testing {
 namespace {
 
-constexpr int kMembers = 4;
-
-// A run of four processes, each with its own way to Redis.
-class FleetRun {
+// A run over one server, to which each member has a way of its own.
+class ProxiedFleet {
  public:
-  // `sizes`: as the members have it (member.cc). Then loads are not judged.
-  explicit FleetRun(Breakage breakage = Breakage::kNone, bool sizes = false)
-      : breakage_(breakage), sizes_(sizes), random_(Seed()) {
-    for (int slot = 0; slot < kMembers; ++slot) {
-      proxies_.push_back(std::make_unique<TcpProxy>(server_.port()));
-      Start(slot);
+  explicit ProxiedFleet(Breakage breakage = Breakage::kNone, bool sizes = false) {
+    std::vector<FleetPlace> places;
+    for (int member = 0; member < kFleetMembers; ++member) {
+      owned_.push_back(std::make_unique<TcpProxy>(server_.port()));
+      proxies_.push_back(owned_.back().get());
+      places.push_back({.url = RedisUrl(proxies_.back()->port())});
     }
-    Await("the members", [&] { return tables_->ready == kMembers; });
+    run_.emplace(FleetRun::Options{.places = places, .breakage = breakage, .sizes = sizes, .judged = !sizes});
   }
 
-  void PassTime(int64_t ms) { poll(nullptr, 0, static_cast<int>(ms)); }
+  FleetRun& operator*() { return *run_; }
+  FleetRun* operator->() { return &*run_; }
 
-  // One fault at random. Each ends before the call returns, except that what it did to the members takes its time.
-  void Fault() {
-    const int slot = static_cast<int>(random_() % kMembers);
-    Slot& member = slots_[static_cast<size_t>(slot)];
-    TcpProxy& proxy = *proxies_[static_cast<size_t>(slot)];
-    switch (random_() % 12) {
-      case 0:
-        ++kills;
-        killed_at_[member.process] = FleetNow();
-        member.program->Kill(SIGKILL);
-        Finish(member);
-        killed_at_[member.process] = FleetNow();
-        Start(slot);
-        break;
-      case 1:
-      case 2:
-        ++stops;
-        member.program->Kill(SIGSTOP);
-        PassTime(static_cast<int64_t>(random_() % 1500));
-        member.program->Kill(SIGCONT);
-        break;
-      case 3:
-      case 4: proxy.CutReplyAfter(random_() % 60); break;
-      case 5: proxy.CloseAll(); break;
-      case 6:
-        proxy.Freeze();
-        PassTime(static_cast<int64_t>(random_() % 1500));
-        proxy.Thaw();
-        break;
-      case 7:
-        proxy.Hold();
-        PassTime(static_cast<int64_t>(random_() % 300));
-        proxy.Release();
-        break;
-      case 8: server_.KillConnections(); break;
-      case 9: NewReign([&] { server_.Call({"FLUSHALL"}); }); break;
-      case 10: NewReign([&] { server_.Call({"DEL", "sc1:{fleet}:s"}); }); break;
-      case 11:
-        NewReign([&] {
-          server_.Kill();
-          PassTime(static_cast<int64_t>(random_() % 1500));
-          server_.Restart();
-        });
-        break;
-    }
-    ++faults;
+  void MakeFaults(int64_t faults, int64_t longest_pause) {
+    const FaultDriver driver(Together(Together(run_->MemberFaults(), run_->ServerFaults(server_)),
+                                      ProxyFaults(proxies_, PassMilliseconds, kLongestFault)),
+                             PassMilliseconds);
+    run_->Make(driver, FaultsToRun(driver.Draw(Seed() + 1, faults, longest_pause)));
   }
-
-  // Ends the run. Returns the number of violations.
-  int64_t Finish() {
-    tables_->stop = true;
-    for (Slot& slot : slots_) {
-      Finish(slot);
-      EXPECT_EQ(slot.status, 0) << slot.program->err();
-    }
-    const int64_t unexplained = sizes_ ? 0 : JudgeAllLoads(true);
-    std::cout << "seed " << Seed() << ": " << tables_->operations << " operations, " << tables_->loads << " loads ("
-              << tables_->granted << " with a lease, " << tables_->away << " while Redis was away, " << lapses
-              << " after a lease that ended without a value), " << tables_->hits << " hits of the second level, "
-              << faults << " faults, " << kills << " kills, " << stops << " stops, " << reigns << " lost states"
-              << std::endl;
-    return tables_->violations + unexplained;
-  }
-
-  // Returns the number of loads without a reason. During the run it does not count those of the last seconds, because
-  // what explains them may not have been recorded yet.
-  int64_t JudgeAllLoads(bool at_end = false) {
-    int64_t unexplained = 0;
-    const int64_t recorded = at_end ? kNever : FleetNow() - 2 * kFleetStaleness;
-    const std::vector<KeyHistory> histories = HistoriesOf(*tables_, killed_at_);
-    for (size_t key = 0; key < histories.size(); ++key) {
-      const LoadVerdict verdict = JudgeLoads(histories[key]);
-      unexplained += std::count_if(verdict.unexplained.begin(), verdict.unexplained.end(),
-                                   [&](int64_t at) { return at < recorded; });
-      if (!at_end) continue;
-      lapses += verdict.lapses;
-      for (const int64_t at : verdict.unexplained) {
-        if (breakage_ != Breakage::kNone) break;
-        std::cout << "k" << key << " was loaded at " << at << " without a reason" << std::endl;
-        PrintHistory(static_cast<int>(key), at);
-      }
-    }
-    return unexplained;
-  }
-
-  FleetTables& tables() { return *tables_; }
-
-  int64_t faults = 0, kills = 0, stops = 0, reigns = 0, lapses = 0;
 
  private:
-  struct Slot {
-    std::unique_ptr<Subprocess> program;
-    int process = 0;
-    int status = 0;
-  };
-
-  void Start(int slot) {
-    Slot& member = slots_[static_cast<size_t>(slot)];
-    member.process = slot + kMembers * starts_[static_cast<size_t>(slot)]++;
-    member.program = std::make_unique<Subprocess>(std::vector<std::string>{
-        FLEET_MEMBER, file_, std::to_string(member.process), RedisUrl(proxies_[static_cast<size_t>(slot)]->port()),
-        std::to_string(random_()), std::to_string(static_cast<int>(breakage_)), sizes_ ? "1" : "0"});
-  }
-  void Finish(Slot& member) {
-    member.status = member.program->Wait();
-    if (member.program->err().find("VIOLATION") != std::string::npos && breakage_ == Breakage::kNone) {
-      std::cout << member.program->err();
-    }
-  }
-  // What was done to the key around a time, in milliseconds from that time.
-  void PrintHistory(int key, int64_t at) {
-    const auto ms = [&](int64_t time) {
-      return time == 0 ? std::string("-") : std::to_string((time - at) / 1000 / 1000.0);
-    };
-    const uint32_t count = tables_->record_count;
-    for (uint32_t n = 0; n < count; ++n) {
-      const FleetRecord& record = tables_->records[n];
-      if (record.key != FleetRecord::kAllKeys && record.key != key) continue;
-      if (std::abs(record.begin - at) > 2 * kFleetTtl) continue;
-      std::cout << "  " << FleetRecord::NameOf(record.kind) << " by process " << record.process << ": "
-                << ms(record.begin) << ", answered " << ms(record.answered) << ", filled " << ms(record.fill_begin)
-                << ", ended " << ms(record.end) << std::endl;
-    }
-  }
-  template <typename Body>
-  void NewReign(const Body& body) {
-    ++reigns;
-    FleetRecord& record = tables_->Add(FleetRecord::Kind::kReign, FleetRecord::kAllKeys, -1, FleetNow());
-    body();
-    record.end = FleetNow();
-  }
-
-  const Breakage breakage_;
-  const bool sizes_;
-  std::mt19937_64 random_;
-  const TempDir dir_;
-  const std::string file_ = dir_.File("tables");
-  FleetTables* const tables_ = FleetTables::Map(file_);
   RedisServer server_;
-  std::vector<std::unique_ptr<TcpProxy>> proxies_;
-  std::array<int, kMembers> starts_ = {};
-  std::array<Slot, kMembers> slots_;
-  std::map<int, int64_t> killed_at_;
+  std::vector<std::unique_ptr<TcpProxy>> owned_;
+  std::vector<TcpProxy*> proxies_;
+  std::optional<FleetRun> run_;
 };
 
 TEST(FleetCheckerTest, Faults_NothingOldIsSeenAndEachLoadHasAReason) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run;
-  std::mt19937_64 random(Seed() + 1);
-  const int64_t until = FleetNow() + Scaled(5, 60) * 1000 * kMillisecond;
-  while (FleetNow() < until) {
-    run.PassTime(static_cast<int64_t>(random() % 200));
-    run.Fault();
-  }
-  run.PassTime(2 * kFleetStaleness / kMillisecond);
-  EXPECT_EQ(run.Finish(), 0);
-  EXPECT_GT(run.tables().operations, 1000);
-  EXPECT_GT(run.tables().hits, 0);
-  EXPECT_GT(run.tables().granted, 0);
+  ProxiedFleet run;
+  run.MakeFaults(Scaled(15, 180), 200);
+  PassMilliseconds(2 * kFleetStaleness / kMillisecond);
+  EXPECT_EQ(run->Finish(), 0);
+  EXPECT_GT(run->tables().operations, 1000);
+  EXPECT_GT(run->tables().hits, 0);
+  EXPECT_GT(run->tables().granted, 0);
 }
 
 // Keys and tags of up to 1 MB, values around every bound, calls for 20,000 keys, and a codec that throws.
 TEST(FleetCheckerTest, SizesAroundEachBound_NothingOldIsSeen) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run(Breakage::kNone, true);
-  std::mt19937_64 random(Seed() + 1);
-  const int64_t until = FleetNow() + Scaled(3, 60) * 1000 * kMillisecond;
-  while (FleetNow() < until) {
-    run.PassTime(static_cast<int64_t>(random() % 400));
-    run.Fault();
-  }
-  run.PassTime(2 * kFleetStaleness / kMillisecond);
-  EXPECT_EQ(run.Finish(), 0);
-  EXPECT_GT(run.tables().operations, 100);
-  EXPECT_GT(run.tables().hits, 0);
+  ProxiedFleet run(Breakage::kNone, true);
+  run.MakeFaults(Scaled(8, 150), 400);
+  PassMilliseconds(2 * kFleetStaleness / kMillisecond);
+  EXPECT_EQ(run->Finish(), 0);
+  EXPECT_GT(run->tables().operations, 100);
+  EXPECT_GT(run->tables().hits, 0);
 }
 
 TEST(FleetCheckerTest, NoFaults_OneLoadPerReason) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run;
-  run.PassTime(Scaled(2, 10) * 1000);
-  EXPECT_EQ(run.Finish(), 0);
+  ProxiedFleet run;
+  PassMilliseconds(Scaled(2, 10) * 1000);
+  EXPECT_EQ(run->Finish(), 0);
 }
 
 TEST(FleetCheckerTest, InvalidationsAreNotReported_IsFound) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run(Breakage::kDeaf);
-  Await("a violation", [&] { return run.tables().violations > 0; });
-  EXPECT_GT(run.Finish(), 0);
+  ProxiedFleet run(Breakage::kDeaf);
+  Await("a violation", [&] { return run->tables().violations > 0; });
+  EXPECT_GT(run->Finish(), 0);
 }
 
 TEST(FleetCheckerTest, AProcessLoadsTooOftenWhileRedisIsAway_IsFound) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run(Breakage::kImpatient);
-  Await("a violation", [&] { return run.tables().violations > 0; });
-  EXPECT_GT(run.Finish(), 0);
+  ProxiedFleet run(Breakage::kImpatient);
+  Await("a violation", [&] { return run->tables().violations > 0; });
+  EXPECT_GT(run->Finish(), 0);
 }
 
 TEST(FleetCheckerTest, TwoProcessesLoadAKey_IsFound) {
   STOCKADE_NEEDS_REDIS();
-  FleetRun run(Breakage::kGreedy);
-  Await("a load without a reason", [&] { return run.JudgeAllLoads() > 0; });
-  EXPECT_GT(run.Finish() - run.tables().violations, 0);
+  ProxiedFleet run(Breakage::kGreedy);
+  Await("a load without a reason", [&] { return run->JudgeAllLoads() > 0; });
+  EXPECT_GT(run->Finish() - run->tables().violations, 0);
 }
 
 constexpr int64_t kSecond = 1000 * kMillisecond;
@@ -336,13 +187,17 @@ TEST(AwayLoadsTest, ValueIsDropped_LoadsThatRanAreNotCounted) {
 TEST(LoadJudgeTest, OldVersionAfterTheBound_IsFound) {
   const TempDir dir;
   FleetTables& tables = *FleetTables::Map(dir.File("tables"));
+  tables.settings = {};
   tables.version[3] = 7;
   tables.invalidated_at[3][6] = kSecond;
-  const int64_t bound = kSecond + kFleetStaleness + kFleetTick;
-  EXPECT_EQ(tables.NewerThan(3, 5, bound - 1), 0);
-  EXPECT_EQ(tables.NewerThan(3, 5, bound), 6);
-  EXPECT_EQ(tables.NewerThan(3, 6, bound), 0);
-  EXPECT_EQ(tables.NewerThan(3, 7, bound), 0);
+  const int64_t bound = kFleetStaleness + kFleetTick;
+  EXPECT_EQ(tables.AgeOf(3, 6, kSecond + bound), 0);
+  EXPECT_EQ(tables.AgeOf(3, 7, kSecond + bound), 0);
+  EXPECT_EQ(tables.AgeOf(3, 5, kSecond + bound), bound);
+  EXPECT_TRUE(tables.NoteAge(bound - 1));
+  EXPECT_FALSE(tables.NoteAge(bound));
+  EXPECT_EQ(tables.old_reads, 1);
+  EXPECT_EQ(tables.oldest, bound);
 }
 
 }  // namespace

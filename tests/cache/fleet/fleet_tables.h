@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -74,9 +75,18 @@ struct FleetRecord {
   std::atomic<int64_t> end;         // 0: not yet, or it was killed before.
 };
 
+// What a run may choose.
+struct FleetSettings {
+  int64_t ttl = kFleetTtl;           // In nanoseconds.
+  int64_t bound = kFleetStaleness;   // How old a read may be, in nanoseconds.
+  uint64_t batches_per_write = 200;  // Of each thread that writes.
+};
+
 // What all processes of a fleet share, in a file that they map, so that a killed process leaves it as it is. Begins as
 // zeros.
 struct FleetTables {
+  FleetSettings settings;  // The test writes them before the processes begin.
+
   // The database: the version of each key.
   std::atomic<int64_t> version[kFleetKeys];
   // When Redis had accepted an invalidation that was made after this version had been written. 0: not known.
@@ -88,7 +98,9 @@ struct FleetTables {
   std::atomic<int64_t> away;
   std::atomic<int64_t> hits;  // Of the second level.
   std::atomic<int64_t> violations;
-  std::atomic<int32_t> ready;  // Processes that have begun.
+  std::atomic<int64_t> old_reads;  // Those of the violations that are reads beyond the bound.
+  std::atomic<int64_t> oldest;     // Of the reads, in nanoseconds.
+  std::atomic<int32_t> ready;      // Processes that have begun.
   std::atomic<bool> stop;
 
   std::atomic<uint32_t> record_count;
@@ -116,13 +128,22 @@ struct FleetTables {
     return record;
   }
 
-  // A version that is newer than `version` and that every lookup that began at `begin` should have seen; or 0.
-  int64_t NewerThan(int key, int64_t version_seen, int64_t begin) const {
+  // How long before `begin` Redis had accepted the first invalidation of what a lookup saw that began then; or 0.
+  int64_t AgeOf(int key, int64_t version_seen, int64_t begin) const {
+    int64_t age = 0;
     for (int64_t newer = version[key]; newer > version_seen; --newer) {
       const int64_t at = invalidated_at[key][newer];
-      if (at != 0 && at + kFleetStaleness + kFleetTick <= begin) return newer;
+      if (at != 0) age = std::max(age, begin - at);
     }
-    return 0;
+    return age;
+  }
+  // Notes the age of a read. Returns whether the read may be so old.
+  bool NoteAge(int64_t age) {
+    for (int64_t old = oldest; old < age && !oldest.compare_exchange_weak(old, age);) {
+    }
+    if (age < settings.bound + kFleetTick) return true;
+    ++old_reads;
+    return false;
   }
 };
 

@@ -38,7 +38,6 @@ using Many = LoadingCache<int, int>;
 
 constexpr int kThreads = 4;  // The first one only reads: a write waits until Redis has accepted its invalidation.
 constexpr int kBatch = 16;
-constexpr int kBatchesPerWrite = 200;
 constexpr int kProcessesPerOwner = 4;  // Processes whose numbers differ by this are one after the other.
 
 // With SIZES 1, by key.
@@ -77,7 +76,7 @@ class Member {
     if (sizes_) OpenMany(*tier);
     tier_ = std::make_shared<ObservedTier>(*std::move(tier), tables, process, breakage,
                                            [this](const std::string& what) { Violation(what); });
-    LoadingCacheOptions cache_options = {.name = "keys", .ttl = absl::Nanoseconds(kFleetTtl)};
+    LoadingCacheOptions cache_options = {.name = "keys", .ttl = absl::Nanoseconds(tables_.settings.ttl)};
     cache_options.tier = tier_;
     cache_options.metrics = nullptr;
     Cache::Callbacks callbacks{
@@ -96,7 +95,8 @@ class Member {
     ++tables_.ready;
     threads.clear();
     // What is queued yet would be lost.
-    if (!tier_->observed->AwaitAll(tier_->clock()->Now() + absl::Minutes(1))) Violation("invalidations are still queued");
+    if (!tier_->observed->AwaitAll(tier_->clock()->Now() + absl::Minutes(1)))
+      Violation("invalidations are still queued");
   }
 
  private:
@@ -172,7 +172,7 @@ class Member {
     while (!tables_.stop) {
       for (int n = 0; n < kBatch; ++n) Read(random);
       tables_.operations += kBatch;
-      if (writes && random() % kBatchesPerWrite == 0) Write(random);
+      if (writes && random() % tables_.settings.batches_per_write == 0) Write(random);
       poll(nullptr, 0, 1);
     }
   }
@@ -190,10 +190,10 @@ class Member {
                          " although this process had invalidated it after " +
                          std::to_string(floor[static_cast<size_t>(of)]));
       }
-      if (const int64_t newer = tables_.NewerThan(of, seen, begin); newer != 0) {
-        Violation("k" + std::to_string(of) + ": version " + std::to_string(seen) + ", but " + std::to_string(newer) +
-                  " was invalidated " + std::to_string((begin - tables_.invalidated_at[of][newer]) / kMillisecond) +
-                  " ms before");
+      const int64_t age = tables_.AgeOf(of, seen, begin);
+      if (!tables_.NoteAge(age)) {
+        Violation("k" + std::to_string(of) + ": version " + std::to_string(seen) +
+                  ", but a newer one was invalidated " + std::to_string(age / kMillisecond) + " ms before");
       }
     };
     if (sizes_ && random() % kLookupsPerMany == 0) ReadMany();
