@@ -130,6 +130,48 @@ TEST_F(TierTopologyTest, SplitBrain_ComingBackToAnOldReign_BeginsANewOne) {
   EXPECT_EQ(answer.kind, Answer::kGranted);
 }
 
+// What docs/CACHE.md does not promise: nothing that the process can reach knows of the successor any more.
+TEST_F(TierTopologyTest, OldMasterIsBack_ItsSuccessorHasDied_AProcessThatNeverSawThatHasTheOldValue) {
+  RedisServer first;
+  RedisServer second({.replica_of = first.Host()});
+  TcpProxy proxy(first.port());
+  TierNode a(RedisUrl(proxy.port()), Options());
+  ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+  Await("replication", [&] { return second.Call({"EXISTS", kRecord}).text == "1"; });
+  proxy.Refuse();
+  proxy.CloseAll();
+  ASSERT_EQ(second.Call({"REPLICAOF", "NO", "ONE"}).text, "OK");
+  ASSERT_TRUE(TierNode(second.url(), Options()).InvalidateKey("k").accepted);
+  second.Kill();
+  proxy.Accept();
+  TierAnswer answer;
+  Await("an answer", [&] { return (answer = a.Ask("k")).kind != Answer::kAway; });
+  ASSERT_EQ(answer.kind, Answer::kHit);
+  EXPECT_EQ(answer.record->bytes, "old");
+  EXPECT_EQ(a.ear->resets(), 0);
+}
+
+// Without the right to INFO, which docs/CACHE.md does not promise, the second server goes on with the reign of the
+// first one.
+TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_OnlyWithTheRightToInfoItIsNoticed) {
+  for (const bool may_info : {true, false}) {
+    SCOPED_TRACE(may_info);
+    const std::vector<std::string> users = {std::string("alice on >secret ~* &* +@all") + (may_info ? "" : " -info")};
+    const auto url_of = [](const RedisServer& server) { return "redis://alice:secret@" + server.Host(); };
+    RedisServer first({.users = users});
+    RedisServer second({.users = users, .replica_of = first.Host()});
+    TierNode a(url_of(first), Options());
+    ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+    Await("replication", [&] { return second.Call({"EXISTS", kRecord}).text == "1"; });
+    ASSERT_EQ(second.Call({"REPLICAOF", "NO", "ONE"}).text, "OK");
+    ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    TierNode b(url_of(second), Options());
+    TierAnswer answer;
+    Await("an answer", [&] { return (answer = b.Ask("k")).kind != Answer::kAway; });
+    EXPECT_EQ(answer.kind, may_info ? Answer::kGranted : Answer::kHit);
+  }
+}
+
 // One server, but its clients reach another one after the other: the two connections of a process do not switch at
 // once.
 TEST_F(TierTopologyTest, ServerIsSwitchedAtRandom_EveryCallIsAnswered) {
