@@ -2,6 +2,7 @@
 // fail. The members check each answer (member.cc); the loads are judged afterwards (load_judge.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,7 +55,7 @@ class ProxiedFleet {
 TEST(FleetCheckerTest, Faults_NothingOldIsSeenAndEachLoadHasAReason) {
   STOCKADE_NEEDS_REDIS();
   ProxiedFleet run;
-  run.MakeFaults(Scaled(15, 180), 200);
+  run.MakeFaults(std::max<int64_t>(Scaled(15, 180), 3), 200);
   PassMilliseconds(2 * kFleetStaleness / kMillisecond);
   EXPECT_EQ(run->Finish(), 0);
   EXPECT_GT(run->tables().operations, 1000);
@@ -66,7 +67,7 @@ TEST(FleetCheckerTest, Faults_NothingOldIsSeenAndEachLoadHasAReason) {
 TEST(FleetCheckerTest, SizesAroundEachBound_NothingOldIsSeen) {
   STOCKADE_NEEDS_REDIS();
   ProxiedFleet run(Breakage::kNone, true);
-  run.MakeFaults(Scaled(8, 150), 400);
+  run.MakeFaults(std::max<int64_t>(Scaled(8, 150), 3), 400);
   PassMilliseconds(2 * kFleetStaleness / kMillisecond);
   EXPECT_EQ(run->Finish(), 0);
   EXPECT_GT(run->tables().operations, 100);
@@ -156,6 +157,17 @@ TEST(LoadJudgeTest, Expiry_ExplainsALoadThatBeginsAfterIt) {
   EXPECT_TRUE(JudgeLoads({.loads = {first, later(kFleetTtl)}}).unexplained.empty());
   EXPECT_EQ(JudgeLoads({.loads = {first, later(kFleetTtl / 2)}}).unexplained.size(), 1u);
   EXPECT_EQ(JudgeLoads({.loads = {first, later(kFleetTtl), later(kFleetTtl + 10)}}).unexplained.size(), 1u);
+}
+
+TEST(LoadJudgeTest, InvalidationWasSentAgain_MayTakeEffectAfterItWasAccepted) {
+  const TempDir dir;
+  FleetTables& tables = *FleetTables::Map(dir.File("tables"));
+  for (const int64_t took : {kFleetTimeout - 1, kFleetTimeout}) {
+    tables.Add(FleetRecord::Kind::kInvalidation, 3, 0, kSecond).end = kSecond + took;
+  }
+  const std::vector<LoadCause> causes = HistoriesOf(tables, {})[3].causes;
+  EXPECT_EQ(causes.at(0).end, kSecond + kFleetTimeout - 1);
+  EXPECT_GT(causes.at(1).end, kSecond + kFleetTimeout);
 }
 
 TEST(AwayLoadsTest, SecondLoadWhileTheValueIsKept_IsFound) {

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -37,7 +36,7 @@ inline constexpr int64_t kLongestFault = 1500;  // In milliseconds.
 
 inline void PassMilliseconds(int64_t ms) { poll(nullptr, 0, static_cast<int>(ms)); }
 
-// Where a member runs, and its way to Redis.
+// The host of a member, and its URL of Redis.
 struct FleetPlace {
   NetworkHost host = {};
   std::string url = {};
@@ -196,10 +195,11 @@ class FleetRun {
     for (uint32_t n = 0; n < count; ++n) {
       const FleetRecord& record = tables_->records[n];
       if (record.key != FleetRecord::kAllKeys && record.key != key) continue;
-      if (std::abs(record.begin - at) > 2 * kFleetTtl) continue;
+      const int64_t end = record.end;
+      if (record.begin > at + 2 * kFleetTtl || (end != 0 && end < at - 2 * kFleetTtl)) continue;
       std::cout << "  " << FleetRecord::NameOf(record.kind) << " by process " << record.process << ": "
                 << ms(record.begin) << ", answered " << ms(record.answered) << ", filled " << ms(record.fill_begin)
-                << ", ended " << ms(record.end) << std::endl;
+                << ", ended " << ms(end) << std::endl;
     }
   }
   template <typename Body>

@@ -24,6 +24,7 @@ inline constexpr uint32_t kFleetRecords = 1 << 19;
 inline constexpr int64_t kMillisecond = 1'000'000;
 inline constexpr int64_t kFleetTtl = 2'000 * kMillisecond;
 inline constexpr int64_t kFleetStaleness = 1'000 * kMillisecond;
+inline constexpr int64_t kFleetTimeout = 200 * kMillisecond;
 inline constexpr int64_t kFleetLease = 400 * kMillisecond;
 // The cache reads the coarse clock, and Redis counts milliseconds.
 inline constexpr int64_t kFleetTick = 20 * kMillisecond;

@@ -155,8 +155,9 @@ class AwayLoads {
 
 // The histories of the keys of a finished run. `killed_at` has the processes that were killed.
 inline std::vector<KeyHistory> HistoriesOf(const FleetTables& tables, const std::map<int, int64_t>& killed_at) {
-  // What a killed process has sent may still be on its way through a proxy that holds it.
-  constexpr int64_t kOnItsWay = 5'000 * kMillisecond;
+  // What was sent may still be on its way, through a proxy that holds it or by a kernel that sends it again. An
+  // invalidation that was not accepted at once may be another one when it is sent again, and both take effect.
+  constexpr int64_t kOnItsWay = 60'000 * kMillisecond;
   std::vector<KeyHistory> histories(kFleetKeys);
   const uint32_t count = tables.record_count;
   for (uint32_t at = 0; at < count; ++at) {
@@ -179,7 +180,11 @@ inline std::vector<KeyHistory> HistoriesOf(const FleetTables& tables, const std:
                                    .process = record.process});
           break;
         case FleetRecord::Kind::kPut: history.puts.push_back(record.fill_begin); break;
-        case FleetRecord::Kind::kInvalidation:
+        case FleetRecord::Kind::kInvalidation: {
+          const bool sent_again = end != kNever && end - record.begin >= kFleetTimeout;
+          history.causes.push_back({.begin = record.begin, .end = end + (sent_again ? kOnItsWay : 0)});
+          break;
+        }
         case FleetRecord::Kind::kReign: history.causes.push_back({.begin = record.begin, .end = end}); break;
       }
     }

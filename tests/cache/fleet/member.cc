@@ -63,7 +63,7 @@ class Member {
     RedisCacheTierOptions options = {.prefix = "fleet"};
     options.heartbeat = absl::Milliseconds(25);
     options.max_staleness = absl::Nanoseconds(kFleetStaleness);
-    options.timeout = absl::Milliseconds(200);
+    options.timeout = absl::Nanoseconds(kFleetTimeout);
     options.lease = absl::Nanoseconds(kFleetLease);
     options.max_load = absl::Seconds(10);
     options.metrics = nullptr;
