@@ -56,9 +56,25 @@ void PassMs(int64_t ms) { poll(nullptr, 0, static_cast<int>(ms)); }
 struct Load {
   int threads;
   int locks;                // Every second one is read-write, except with RedLock.
-  uint64_t one_holds_long;  // One of so many holds is long: up to 4 s.
-  absl::Duration lease;     // Of half of the acquires; the others have the watchdog's.
+  uint64_t one_holds_long;  // One of so many acquires holds for up to the next.
+  uint64_t longest_hold_ms;
+  absl::Duration lease;
+  bool watchdog;  // Half of the acquires leave the lease to it.
 };
+
+constexpr Load kJobs = {.threads = 12,
+                        .locks = 2,
+                        .one_holds_long = 16,
+                        .longest_hold_ms = 1200,
+                        .lease = absl::Milliseconds(300),
+                        .watchdog = true};
+// They outlast a failover, and many begin just before one.
+constexpr Load kLongJobs = {.threads = 24,
+                            .locks = 48,
+                            .one_holds_long = 2,
+                            .longest_hold_ms = 8000,
+                            .lease = absl::Seconds(10),
+                            .watchdog = false};
 
 // A site, three services on hosts of their own, and threads that work with them. New for each schedule, which would
 // mean something else where another server is the master.
@@ -94,11 +110,12 @@ class LockRun {
   }
   // Of a server whose last writes its replicas do not have.
   FaultDriver Deaths() {
-    constexpr int64_t kLagMs = 300;  // Shorter than the time after which a Sentinel takes a server for dead.
+    constexpr int64_t kLagMs =
+        200;  // More than 100. In all Shorter than the time after which a Sentinel takes a server for dead.
     const auto lag_and_kill = [this](std::span<const int64_t> numbers) {
       const size_t master = site_->master();
       for (int other = 0; other < 3; ++other) network_.Cut(static_cast<int>(master), other);
-      PassMs(numbers[0]);
+      PassMs(100 + numbers[0]);
       site_->servers[master].kill();
       // With its machine, whose kernel would still send what is in its buffers.
       network_.Split(uint64_t{1} << master);
@@ -192,10 +209,10 @@ class LockRun {
       const auto lock = static_cast<int>(random() % static_cast<uint64_t>(load_.locks));
       AcquireOptions options = {.kind = ExclusiveKind(), .wait = absl::Milliseconds(1 << random() % 9)};
       if (IsShared(lock)) options.kind = random() % 2 == 0 ? LockKind::kRead : LockKind::kWrite;
-      const absl::Duration held =
-          random() % load_.one_holds_long == 0 ? absl::Milliseconds(1 << random() % 13) : absl::ZeroDuration();
       // Many leases are over before their holders are.
-      if (random() % 2 == 0) options.lease = load_.lease;
+      const absl::Duration held =
+          absl::Milliseconds(random() % load_.one_holds_long == 0 ? random() % load_.longest_hold_ms : 0);
+      if (!load_.watchdog || random() % 2 == 0) options.lease = load_.lease;
       const LeaseWitness::Before before = witness_.Look(NameOf(lock));
       const Stopwatch watch;
       absl::StatusOr<LockLease> lease = service.Acquire(NameOf(lock), options);
@@ -249,7 +266,7 @@ TEST_P(LockPartitionTest, HostsAreCutOff_NoTwoOwnersPassTheStoreAndAllServeOnceI
   int64_t attempts = 0;
   for (int64_t n = 0; n < Scaled(1, 20) && !HasFailure(); ++n) {
     const uint64_t seed = testing::Seed() + static_cast<uint64_t>(n);
-    LockRun run(GetParam(), {.threads = 12, .locks = 2, .one_holds_long = 16, .lease = absl::Milliseconds(300)});
+    LockRun run(GetParam(), kJobs);
     const FaultDriver driver = run.AllFaults();
     const std::vector<Fault> schedule = testing::FaultsToRun(driver.Draw(seed, kFaults, longest));
     run.Make(driver, schedule, seed, [] { return HasFailure(); });
@@ -292,8 +309,7 @@ class TwoOwnersTest : public LockPartitionTest {
   template <typename DriverOf>
   static std::optional<std::string> MakeTwoOwners(const DriverOf& driver_of, uint64_t seed,
                                                   const std::optional<std::string>& schedule) {
-    // The lease outlasts a failover.
-    LockRun run(GetParam(), {.threads = 24, .locks = 48, .one_holds_long = 2, .lease = absl::Seconds(8)});
+    LockRun run(GetParam(), kLongJobs);
     const FaultDriver driver = driver_of(run);
     const std::vector<Fault> faults =
         testing::FaultsToRun(schedule ? testing::ParseFaults(*schedule) : driver.Draw(seed, kFaults, kFailoverMs));

@@ -1,0 +1,187 @@
+// The fleet of fleet_checker_test.cc on hosts of their own, while the network between them loses packets. A member that
+// is cut off from Redis still has the database.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "cache/fleet/fleet_run.h"
+#include "cache/fleet/fleet_tables.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/sentinel_set.h"
+#include "support/await.h"
+#include "support/fault_driver.h"
+#include "support/network.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
+
+namespace stockade::testing {
+namespace {
+
+// The members are on the hosts that follow those of the servers.
+std::vector<FleetPlace> PlacesOn(const Network& network, int servers, const std::string& url) {
+  std::vector<FleetPlace> places;
+  for (int member = 0; member < kFleetMembers; ++member) places.push_back({network.host(servers + member), url});
+  return places;
+}
+
+// The server answers nothing for a while, and then finds what it was sent meanwhile.
+FaultDriver::Kind Pausing(std::string name, int64_t longest, std::function<RedisServer&()> server) {
+  return {std::move(name), {longest}, [server](std::span<const int64_t> numbers) {
+            RedisServer& paused = server();
+            paused.Pause();
+            PassMilliseconds(numbers[0]);
+            paused.Resume();
+          }};
+}
+
+class FleetPartitionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    STOCKADE_NEEDS_NETWORK();
+  }
+};
+
+TEST_F(FleetPartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
+  int64_t operations = 0;
+  const auto seeds = static_cast<uint64_t>(Scaled(1, 20));
+  for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed) {
+    Network network(1 + kFleetMembers);
+    RedisServer server({.host = network.host(0)});
+    FleetRun run({.places = PlacesOn(network, 1, server.url()), .seed = seed});
+    FaultDriver::Kinds kinds =
+        Together(NetworkFaults(network, 1), Together(run.MemberFaults(), run.ServerFaults(server)));
+    kinds.push_back(Pausing("pause-server", 2 * kLongestFault, [&]() -> RedisServer& { return server; }));
+    const FaultDriver driver(std::move(kinds), PassMilliseconds);
+    run.Make(driver, FaultsToRun(driver.Draw(seed, 12, 700)));
+    network.Heal();
+    PassMilliseconds(2 * kFleetStaleness / kMillisecond);
+    EXPECT_EQ(run.Finish(), 0) << "seed " << seed;
+    operations += run.tables().operations;
+  }
+  EXPECT_GT(operations, 1000);
+}
+
+// A master on a host, a replica on each of two more, and a Sentinel on each of the three.
+class FleetSentinelPartitionTest : public FleetPartitionTest {
+ protected:
+  static constexpr int kServers = 3;
+
+  // A master that has lost its replicas accepts writes until it has noticed that. With `min-replicas-max-lag 1` it
+  // looks once a second whether the last acknowledgement is two seconds old, by a clock that counts whole seconds. If
+  // packets are lost in one direction only, an acknowledgement may come a second after the cut. It must have noticed
+  // before another master is chosen.
+  static constexpr absl::Duration kDownAfter = absl::Seconds(5);
+
+  // The usual run has the first one only: with it, reads beyond the bound are found without `min_replicas`.
+  static constexpr std::array<uint64_t, 20> kSeeds = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                                      11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+
+  struct Outcome {
+    std::vector<Fault> schedule = {};
+    int64_t old_reads = 0;
+    int64_t other_violations = 0;
+    int64_t operations = 0;
+  };
+
+  // Makes the faults of `schedule`; if it is empty, those of the seed. Without `min_replicas` it ends at the first read
+  // beyond the bound.
+  static Outcome Run(uint64_t seed, bool min_replicas, std::vector<Fault> schedule = {}) {
+    Network network(kServers + kFleetMembers);
+    SentinelSetOptions options = {.down_after = kDownAfter,
+                                  .hosts = {network.host(0), network.host(1), network.host(2)}};
+    if (min_replicas) options.server.config = {"min-replicas-to-write 1", "min-replicas-max-lag 1"};
+    SentinelSet set(options);
+    // Values live for long, and are changed so rarely that they can become older than the bound. A failover is a
+    // reason for loads, but nobody knows when a process notices it, and two masters each grant a lease.
+    FleetRun run({.places = PlacesOn(network, kServers, set.url()),
+                  .judged = false,
+                  .reads_may_be_old = !min_replicas,
+                  .settings = {.ttl = 60'000 * kMillisecond, .batches_per_write = 3000},
+                  .seed = seed});
+    const FaultDriver driver(Together(Partitions(network, set), run.MemberFaults()), PassMilliseconds);
+    if (schedule.empty()) schedule = driver.Draw(seed, 6, 1000);
+    schedule = FaultsToRun(std::move(schedule));
+    FleetTables& tables = run.tables();
+    run.Make(driver, schedule, [&] { return !min_replicas && tables.old_reads > 0; });
+    network.Heal();
+    set.AwaitSettled();
+    PassMilliseconds(2 * kFleetStaleness / kMillisecond);
+    const int64_t violations = run.Finish();
+    return {std::move(schedule), tables.old_reads, violations - tables.old_reads, tables.operations};
+  }
+
+ private:
+  static FaultDriver::Kinds Partitions(Network& network, SentinelSet& set) {
+    FaultDriver::Kinds kinds = NetworkFaults(network, kServers);
+    const auto heal = [&] {
+      network.Heal();
+      set.AwaitSettled();
+    };
+    for (FaultDriver::Kind& kind : kinds) {
+      if (kind.name == "heal") kind.make = [heal](std::span<const int64_t>) { heal(); };
+    }
+    kinds.push_back(Pausing("pause-master", 9'000, [&set]() -> RedisServer& { return set.master(); }));
+    // The master and the members of a mask are on one side. It stays so for a while after the other side has a master.
+    kinds.push_back({"isolate",
+                     {1 << kFleetMembers, 4'000},
+                     [&network, &set, heal](std::span<const int64_t> numbers) {
+                       heal();
+                       const std::string old = std::to_string(set.master_port());
+                       int master = 0;
+                       while (std::to_string(set.server(static_cast<size_t>(master)).port()) != old) ++master;
+                       network.Split(uint64_t{1} << master | static_cast<uint64_t>(numbers[0]) << kServers);
+                       const RedisServer& sentinel = set.sentinel(static_cast<size_t>(master + 1) % kServers);
+                       Await("another master", [&] {
+                         const RawReply named = sentinel.Call({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"});
+                         return named.items.size() == 2 && named.items[1].text != old;
+                       });
+                       PassMilliseconds(numbers[1]);
+                     },
+                     6});
+    return kinds;
+  }
+};
+
+TEST_F(FleetSentinelPartitionTest, MinReplicasToWrite_NoReadIsBeyondTheBound) {
+  int64_t operations = 0;
+  const auto seeds = static_cast<size_t>(Scaled(1, kSeeds.size()));
+  for (const uint64_t seed : std::span(kSeeds).first(seeds)) {
+    const Outcome outcome = Run(seed, true);
+    EXPECT_EQ(outcome.old_reads, 0) << "seed " << seed;
+    EXPECT_EQ(outcome.other_violations, 0) << "seed " << seed;
+    operations += outcome.operations;
+  }
+  EXPECT_GT(operations, 1000);
+}
+
+// What docs/CACHE.md does not promise; other violations are found, too, because what is invalidated at the old master
+// is lost. It also shows that the other test would find such reads.
+TEST_F(FleetSentinelPartitionTest, NoMinReplicas_AReadBeyondTheBoundIsFoundAndItsScheduleFindsItAgain) {
+  std::string found;
+  for (const uint64_t seed : kSeeds) {
+    const Outcome outcome = Run(seed, false);
+    if (outcome.old_reads == 0) continue;
+    std::cout << "found with seed " << seed << std::endl;
+    found = ToText(outcome.schedule);
+    break;
+  }
+  ASSERT_NE(found, "");
+  // The schedule does not decide which member writes which key at which moment.
+  int64_t again = 0;
+  const int64_t attempts = Scaled(0, 5);
+  for (int64_t n = 0; n < attempts && again == 0; ++n) again = Run(Seed(), false, ParseFaults(found)).old_reads;
+  EXPECT_TRUE(again > 0 || attempts == 0);
+}
+
+}  // namespace
+}  // namespace stockade::testing
