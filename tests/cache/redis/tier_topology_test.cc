@@ -130,6 +130,25 @@ TEST_F(TierTopologyTest, SplitBrain_ComingBackToAnOldReign_BeginsANewOne) {
   EXPECT_EQ(answer.kind, Answer::kGranted);
 }
 
+// What docs/CACHE.md does not promise: an old master that accepts writes loses them, also for the process that made
+// them.
+TEST_F(TierTopologyTest, SplitBrain_InvalidationAtTheOldMaster_IsLostForItsOwnProcess) {
+  RedisServer first;
+  RedisServer second({.replica_of = first.Host()});
+  TcpProxy proxy(first.port());
+  TierNode a(RedisUrl(proxy.port()), Options());
+  ASSERT_EQ(second.Call({"REPLICAOF", "NO", "ONE"}).text, "OK");
+  TierNode b(second.url(), Options());
+  Await("a load", [&] { return b.Provide("k", "old"); });
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  proxy.SwitchTo(second.port());
+  ASSERT_TRUE(a.ear->AwaitResets(1));
+  TierAnswer answer;
+  Await("an answer", [&] { return (answer = a.Ask("k")).kind != Answer::kAway; });
+  ASSERT_EQ(answer.kind, Answer::kHit);
+  EXPECT_EQ(answer.record->bytes, "old");
+}
+
 // What docs/CACHE.md does not promise: nothing that the process can reach knows of the successor any more.
 TEST_F(TierTopologyTest, OldMasterIsBack_ItsSuccessorHasDied_AProcessThatNeverSawThatHasTheOldValue) {
   RedisServer first;
