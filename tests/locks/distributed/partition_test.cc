@@ -110,8 +110,8 @@ class LockRun {
   }
   // Of a server whose last writes its replicas do not have.
   FaultDriver Deaths() {
-    constexpr int64_t kLagMs =
-        200;  // More than 100. In all Shorter than the time after which a Sentinel takes a server for dead.
+    // Less than the time, by 100 ms, after which a Sentinel takes a server for dead.
+    constexpr int64_t kLagMs = 200;
     const auto lag_and_kill = [this](std::span<const int64_t> numbers) {
       const size_t master = site_->master();
       for (int other = 0; other < 3; ++other) network_.Cut(static_cast<int>(master), other);
