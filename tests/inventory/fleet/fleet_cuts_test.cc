@@ -1,12 +1,17 @@
-// A proxy cuts the connection before, within and after each packet of each call.
+// A proxy cuts the connection before, within and after each packet of each call. Each cut is a fault that
+// STOCKADE_TEST_FAULTS can repeat.
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inventory/fleet/fleet_faults_test.h"
+#include "support/fault_driver.h"
 #include "support/scale.h"
 
 namespace stockade {
@@ -14,6 +19,8 @@ namespace {
 
 using base_internal::Concat;
 using testing::Await;
+using testing::Fault;
+using testing::FaultsToRun;
 using testing::kNothingHasChanged;
 using testing::kNotKnown;
 using testing::Says;
@@ -139,28 +146,29 @@ class FleetCutsTest : public testing::FleetFaultsTest, public ::testing::WithPar
     return options;
   }
 
-  struct Cut {
-    bool of_reply;
-    uint64_t after;
-  };
-  void Arm(const Cut& cut) { cut.of_reply ? proxy().CutReplyAfter(cut.after) : proxy().CutRequestAfter(cut.after); }
-  // Before, within and after all that the call sends and gets.
-  std::vector<Cut> CutsOf(Inventory& shop, int64_t part_count) {
-    const auto parts = static_cast<uint64_t>(part_count);
+  // Before, within and after all that the call sends and gets: "request" and "reply", each after so many bytes.
+  std::vector<Fault> CutsOf(Inventory& shop, int64_t parts) {
     const Goods goods = NewGoods();
     EXPECT_TRUE(shop.Available(goods.sku).ok()) << "so that it is connected";
     const auto before = proxy().counts();
     EXPECT_TRUE(IsAnswer(GetParam().run(shop, goods), false));
     const auto after = proxy().counts();
-    std::vector<Cut> cuts;
-    for (uint64_t i = 0; i < parts; ++i) {
-      cuts.push_back({.of_reply = false, .after = (after.to_server - before.to_server) * i / parts});
-      cuts.push_back({.of_reply = true, .after = (after.to_client - before.to_client) * i / parts});
+    const auto sent = static_cast<int64_t>(after.to_server - before.to_server);
+    const auto got = static_cast<int64_t>(after.to_client - before.to_client);
+    std::vector<Fault> cuts;
+    for (int64_t i = 0; i < parts; ++i) {
+      cuts.push_back({.kind = "request", .numbers = {sent * i / parts}});
+      cuts.push_back({.kind = "reply", .numbers = {got * i / parts}});
     }
-    cuts.push_back({.of_reply = false, .after = after.to_server - before.to_server - 1});
-    cuts.push_back({.of_reply = true, .after = after.to_client - before.to_client - 1});
-    return cuts;
+    cuts.push_back({.kind = "request", .numbers = {sent - 1}});
+    cuts.push_back({.kind = "reply", .numbers = {got - 1}});
+    return FaultsToRun(std::move(cuts));
   }
+
+  const testing::FaultDriver driver_{
+      {{"request", {INT32_MAX}, [this](auto bytes) { proxy().CutRequestAfter(static_cast<uint64_t>(bytes[0])); }},
+       {"reply", {INT32_MAX}, [this](auto bytes) { proxy().CutReplyAfter(static_cast<uint64_t>(bytes[0])); }}},
+      [](int64_t) {}};
 
  private:
   std::unique_ptr<Inventory> direct_;
@@ -169,12 +177,12 @@ class FleetCutsTest : public testing::FleetFaultsTest, public ::testing::WithPar
 
 TEST_P(FleetCutsTest, Connection_IsCutAnywhere_AndTheCallIsCarriedOutOnce) {
   const auto shop = Connect(OneLane(absl::Seconds(60)));
-  const std::vector<Cut> cuts = CutsOf(*shop, std::max<int64_t>(testing::Scaled(8, 60), 3));
-  for (const Cut& cut : cuts) {
-    SCOPED_TRACE(Concat(cut.of_reply ? "reply" : "request", " after ", cut.after, " bytes"));
+  const std::vector<Fault> cuts = CutsOf(*shop, std::max<int64_t>(testing::Scaled(8, 60), 3));
+  for (const Fault& cut : cuts) {
+    SCOPED_TRACE(testing::ToText({&cut, 1}));
     const Goods goods = NewGoods();
     const std::vector<int64_t> before = Now(goods);
-    Arm(cut);
+    driver_.Make(cut);
     const absl::Status status = GetParam().run(*shop, goods);
     proxy().CancelCut();
     EXPECT_TRUE(IsAnswer(status, false)) << status;
@@ -191,13 +199,13 @@ TEST_P(FleetCutsTest, Connection_IsCutAnywhereAndStaysAway_AndTheAnswerIsTrue) {
     return connected.ok();
   });
   int unknown = 0;
-  for (const Cut& cut : CutsOf(*Connect(OneLane(absl::Seconds(60))), std::max<int64_t>(testing::Scaled(4, 60), 4))) {
-    SCOPED_TRACE(Concat(cut.of_reply ? "reply" : "request", " after ", cut.after, " bytes"));
+  for (const Fault& cut : CutsOf(*Connect(OneLane(absl::Seconds(60))), std::max<int64_t>(testing::Scaled(4, 60), 4))) {
+    SCOPED_TRACE(testing::ToText({&cut, 1}));
     const Goods goods = NewGoods();
     Await("the ledger", [&] { return shop->Available(goods.sku).ok(); });
     const std::vector<int64_t> before = Now(goods);
     proxy().Refuse();
-    Arm(cut);
+    driver_.Make(cut);
     const absl::Status status = GetParam().run(*shop, goods);
     proxy().CancelCut();
     if (Says(status, kNothingHasChanged)) {
@@ -223,7 +231,7 @@ TEST_P(FleetCutsTest, Connection_IsCutAnywhereAndStaysAway_AndTheAnswerIsTrue) {
     EXPECT_EQ(Now(goods), After(before));
   }
   if (GetParam().answer == Refusal::kNone) {
-    EXPECT_GT(unknown, 0);
+    EXPECT_GT(unknown, 0) << "no cut came when the outcome was open";
   }
 }
 
