@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "inventory/fleet/fleet_history.h"
@@ -30,41 +31,51 @@ class FleetCaller {
 
   // Notes the answer in `op`. False: the call was not made, because there is nothing to end.
   bool Call(Inventory& shop, FleetOperation& op) {
+    return CallBy([&shop](const auto& call) { return call(shop); }, op);
+  }
+  // `ask` invokes what it gets with an inventory, more than once if an answer is not the last one, and returns that.
+  template <typename Ask>
+  bool CallBy(const Ask& ask, FleetOperation& op) {
     const std::string id = base_internal::Concat(ids_, op.request);
+    const std::string& sku = skus_[op.item];
     const absl::Duration ttl = op.is_short ? kShortTtl : absl::Hours(1);
+    const std::vector<OrderLine> lines = {{sku, op.units}, {skus_[1 - op.item], op.second_units}};
     switch (op.kind) {
-      case FleetOperation::kTake:
-        Note(shop.Take({.sku = skus_[op.item], .quantity = op.units, .request_id = id}), op);
+      case FleetOperation::kTake: {
+        const TakeRequest take{.sku = sku, .quantity = op.units, .request_id = id};
+        Note(ask([&](Inventory& shop) { return shop.Take(take); }), op);
         return true;
-      case FleetOperation::kReserve:
-        Note(shop.Reserve({.sku = skus_[op.item], .quantity = op.units, .request_id = id, .ttl = ttl}), op);
+      }
+      case FleetOperation::kReserve: {
+        const ReserveRequest reserve{.sku = sku, .quantity = op.units, .request_id = id, .ttl = ttl};
+        Note(ask([&](Inventory& shop) { return shop.Reserve(reserve); }), op);
         return true;
-      case FleetOperation::kBasket:
-        Note(shop.ReserveBasket({.lines = {{skus_[op.item], op.units}, {skus_[1 - op.item], op.second_units}},
-                                 .request_id = id,
-                                 .ttl = ttl}),
-             op);
+      }
+      case FleetOperation::kBasket: {
+        const BasketRequest basket{.lines = lines, .request_id = id, .ttl = ttl};
+        Note(ask([&](Inventory& shop) { return shop.ReserveBasket(basket); }), op);
         return true;
+      }
       case FleetOperation::kCommit:
-      case FleetOperation::kCancel: {
-        const OrderId order = OrderOf(op.request);
-        if (order == 0) return false;
-        const absl::Status ended = op.kind == FleetOperation::kCommit ? shop.Commit(order) : shop.Cancel(order);
-        EXPECT_TRUE(ended.ok()) << ended;
+      case FleetOperation::kCancel:
+        op.order = OrderOf(op.request);
+        if (op.order == 0) return false;
+        ExpectDone(ask([&](Inventory& shop) {
+          return op.kind == FleetOperation::kCommit ? shop.Commit(op.order) : shop.Cancel(op.order);
+        }));
         orders_[op.request] = kOver;
         return true;
-      }
       case FleetOperation::kRestock: {
-        const absl::Status restocked = shop.Restock(skus_[op.item], op.units);
-        EXPECT_TRUE(restocked.ok()) << restocked;
+        const RestockRequest restock{.sku = sku, .quantity = op.units, .request_id = id};
+        ExpectDone(ask([&](Inventory& shop) { return shop.Restock(restock); }));
         return true;
       }
-      case FleetOperation::kRead: op.units = shop.Available(skus_[op.item]).value_or(-1); return true;
-      case FleetOperation::kReshard: {
-        const absl::Status resharded = shop.Reshard(skus_[op.item], static_cast<int32_t>(op.units));
-        EXPECT_TRUE(resharded.ok()) << resharded;
+      case FleetOperation::kRead:
+        op.units = ask([&](Inventory& shop) { return shop.Available(sku); }).value_or(-1);
         return true;
-      }
+      case FleetOperation::kReshard:
+        ExpectDone(ask([&](Inventory& shop) { return shop.Reshard(sku, static_cast<int32_t>(op.units)); }));
+        return true;
       case FleetOperation::kExpiry:
       case FleetOperation::kReturn: return false;
     }
@@ -74,9 +85,11 @@ class FleetCaller {
  private:
   static constexpr OrderId kOver = UINT64_MAX;  // Ended, which is done once.
 
+  static void ExpectDone(const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; }
   template <typename Answer>
   void Note(const Answer& answer, FleetOperation& op) {
     if (answer.ok()) {
+      op.order = answer->id();
       if (orders_[op.request] == 0) orders_[op.request] = answer->id();
       return;
     }

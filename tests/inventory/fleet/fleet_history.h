@@ -24,6 +24,7 @@ struct FleetOperation {
   int64_t units = 1;  // Wanted or restocked; kRead: read; kReshard: shards.
   int64_t second_units = 0;
   size_t request = 0;  // The request id. kCommit, kCancel, kExpiry, kReturn: of the order.
+  uint64_t order = 0;  // That was granted or ended.
   Answer answer = kDone;
   size_t refused = 0;
   uint64_t begin = 0;

@@ -2,17 +2,19 @@
 // order of its calls that respects real time and in which every answer is right? The histories include refusals,
 // repeated ids, cancels and expiries.
 
-#include <array>
-#include <atomic>
 #include <barrier>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <random>
+#include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "inventory/fleet/fleet_caller.h"
 #include "inventory/fleet/fleet_history.h"
+#include "inventory/fleet/fleet_plan.h"
 #include "inventory/fleet/fleet_test.h"
 #include "support/scale.h"
 
@@ -20,9 +22,6 @@ namespace stockade::testing {
 namespace {
 
 using base_internal::Concat;
-
-constexpr size_t kProcesses = 3;
-constexpr size_t kOperationsEach = 4;
 
 using enum FleetOperation::Kind;
 using enum FleetOperation::Answer;
@@ -75,69 +74,23 @@ TEST(FleetCheckerTest, WrongGrants_AreNotExplained) {
                         StateOf(1, 0)));
 }
 
-class FleetLinearizabilityTest : public FleetTest {
- protected:
-  struct Plan {
-    FleetState state;
-    std::vector<FleetOperation> history;
-    std::array<int32_t, 2> shards;
-  };
-
-  static Plan PlanOf(uint64_t seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](uint64_t bound) { return static_cast<int64_t>(random() % bound); };
-    Plan plan{.state = StateOf(below(5), below(3)),
-              .history = std::vector<FleetOperation>(kProcesses * kOperationsEach),
-              .shards = {1 + static_cast<int32_t>(below(3)), 1}};
-    for (size_t i = 0; i < plan.history.size(); ++i) {
-      FleetOperation& op = plan.history[i];
-      const size_t first_of_thread = i / kOperationsEach * kOperationsEach;
-      static constexpr FleetOperation::Kind kKinds[] = {kTake,   kTake,   kReserve, kReserve, kReserve, kBasket,
-                                                        kCommit, kCancel, kCancel,  kRestock, kRead,    kReshard};
-      op.kind = kKinds[below(std::size(kKinds))];
-      op.item = below(4) == 0 ? 1 : 0;  // Mostly one, so that calls meet.
-      op.units = 1 + below(2);
-      op.second_units = op.kind == kBasket ? 1 : 0;
-      op.request = i;
-      op.is_short = (op.kind == kReserve || op.kind == kBasket) && below(3) == 0;
-      if ((op.kind == kCommit || op.kind == kCancel) && i > first_of_thread) {
-        op.request = first_of_thread + static_cast<size_t>(below(i - first_of_thread));
-      }
-      // Sometimes a request that another process sends as well.
-      if (op.kind == kTake && i >= kOperationsEach && plan.history[i - kOperationsEach].kind == kTake &&
-          below(2) == 0) {
-        op = plan.history[i - kOperationsEach];
-      }
-    }
-    return plan;
-  }
-};
+class FleetLinearizabilityTest : public FleetTest {};
 
 TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
+  constexpr size_t kProcesses = FleetPlan::kProcesses;
   const std::unique_ptr<Inventory> shops[kProcesses] = {Connect(), Connect(), Connect()};
   const char* const replayed = std::getenv("STOCKADE_TEST_SEED");
   const int64_t histories = Scaled(800, 10'000);
   std::barrier meeting(kProcesses + 1);
-  std::atomic<uint64_t> tick = 0;
-  Plan plan;
+  std::optional<FleetPlan> plan;
   std::string name;
-  std::array<std::vector<uint8_t>, kProcesses> made;
   std::vector<std::thread> threads;
   for (size_t process = 0; process < kProcesses; ++process) {
     threads.emplace_back([&, process] {
       for (int64_t h = 0; h < histories; ++h) {
         meeting.arrive_and_wait();
-        FleetCaller caller({name + "a", name + "b"}, name);
-        made[process].clear();
-        for (size_t i = 0; i < kOperationsEach; ++i) {
-          FleetOperation& op = plan.history[process * kOperationsEach + i];
-          // Nobody ends the orders that run out.
-          const bool leaves = (op.kind == kCommit || op.kind == kCancel) &&
-                              (plan.history[op.request].is_short || plan.history[op.request].kind == kTake);
-          op.begin = tick.fetch_add(1);
-          made[process].push_back(!leaves && caller.Call(*shops[process], op) ? 1 : 0);
-          op.end = tick.fetch_add(1);
-        }
+        plan->Run(process, FleetCaller({name + "a", name + "b"}, name),
+                  [&](const auto& call) { return call(*shops[process]); });
         meeting.arrive_and_wait();
       }
     });
@@ -147,26 +100,20 @@ TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
   bool explained = true;
   for (int64_t h = 0; h < histories; ++h) {
     const uint64_t seed = replayed != nullptr ? std::strtoull(replayed, nullptr, 10) : static_cast<uint64_t>(h);
-    plan = PlanOf(seed);
+    plan.emplace(seed);
     name = Concat("h", h, "-");
-    EXPECT_TRUE(shops[0]->AddSku(name + "a", {.stock = plan.state.units[0], .shards = plan.shards[0]}).ok());
-    EXPECT_TRUE(shops[0]->AddSku(name + "b", {.stock = plan.state.units[1]}).ok());
+    EXPECT_TRUE(shops[0]->AddSku(name + "a", {.stock = plan->first.units[0], .shards = plan->shards[0]}).ok());
+    EXPECT_TRUE(shops[0]->AddSku(name + "b", {.stock = plan->first.units[1]}).ok());
     meeting.arrive_and_wait();
     meeting.arrive_and_wait();
-    std::vector<FleetOperation> history;
-    for (size_t i = 0; i < plan.history.size(); ++i) {
-      const FleetOperation& op = plan.history[i];
-      if (made[i / kOperationsEach][i % kOperationsEach] == 0) continue;
-      history.push_back(op);
+    const std::vector<FleetOperation> history = plan->History();
+    for (const FleetOperation& op : history) {
       refusals += op.answer == kDone ? 0 : 1;
-      if (!op.is_short || op.answer != kDone) continue;
-      // Its units come back at some time, perhaps after all other calls.
-      ++expiries;
-      history.push_back({.kind = kExpiry, .request = op.request, .begin = op.begin, .end = UINT64_MAX});
+      expiries += op.kind == kExpiry ? 1 : 0;
     }
-    if (explained && !Explains(history, plan.state)) {
+    if (explained && !Explains(history, plan->first)) {
       explained = false;
-      ADD_FAILURE() << "no order explains this history, of " << plan.state.units[0] << " and " << plan.state.units[1]
+      ADD_FAILURE() << "no order explains this history, of " << plan->first.units[0] << " and " << plan->first.units[1]
                     << " units at first. STOCKADE_TEST_SEED=" << seed
                     << " runs it again and again (the machine decides how processes overlap):\n"
                     << Describe(history);
