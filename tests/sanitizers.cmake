@@ -27,7 +27,7 @@ set(numbers  # Thousands of hits are counted. XFetchTest runs the same code.
 set(broken_variants  # A switch leaves out a rule, and the test notices that the stock is wrong then.
   FleetFaultySaleTest.*_IsNoticed Rules/FleetConstraintTest.* Rules/FleetDefectsTest.*)
 set(elections  # Sentinels choose a new master while a sanitizer delays the members.
-  FleetSentinelPartitionTest.*)
+  CacheSentinelPartitionTest.*)
 set(aborts  # Each case is a process of its own that aborts.
   Settings/LockContractDeathTest.*)
 set(STOCKADE_TESTS_NOT_UNDER_address ${numbers} ${broken_variants} ${aborts} ${elections})

@@ -43,7 +43,7 @@ FaultDriver::Kind Pausing(std::string name, int64_t longest, std::function<Redis
           }};
 }
 
-class FleetPartitionTest : public ::testing::Test {
+class CachePartitionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
@@ -51,7 +51,7 @@ class FleetPartitionTest : public ::testing::Test {
   }
 };
 
-TEST_F(FleetPartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
+TEST_F(CachePartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
   int64_t operations = 0;
   const auto seeds = static_cast<uint64_t>(Scaled(1, 20));
   for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed) {
@@ -72,7 +72,7 @@ TEST_F(FleetPartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
 }
 
 // A master on a host, a replica on each of two more, and a Sentinel on each of the three.
-class FleetSentinelPartitionTest : public FleetPartitionTest {
+class CacheSentinelPartitionTest : public CachePartitionTest {
  protected:
   static constexpr int kServers = 3;
 
@@ -152,7 +152,7 @@ class FleetSentinelPartitionTest : public FleetPartitionTest {
   }
 };
 
-TEST_F(FleetSentinelPartitionTest, MinReplicasToWrite_NoReadIsBeyondTheBound) {
+TEST_F(CacheSentinelPartitionTest, MinReplicasToWrite_NoReadIsBeyondTheBound) {
   int64_t operations = 0;
   const auto seeds = static_cast<size_t>(Scaled(1, kSeeds.size()));
   for (const uint64_t seed : std::span(kSeeds).first(seeds)) {
@@ -166,7 +166,7 @@ TEST_F(FleetSentinelPartitionTest, MinReplicasToWrite_NoReadIsBeyondTheBound) {
 
 // What docs/CACHE.md does not promise; other violations are found, too, because what is invalidated at the old master
 // is lost. It also shows that the other test would find such reads.
-TEST_F(FleetSentinelPartitionTest, NoMinReplicas_AReadBeyondTheBoundIsFoundAndItsScheduleFindsItAgain) {
+TEST_F(CacheSentinelPartitionTest, NoMinReplicas_AReadBeyondTheBoundIsFoundAndItsScheduleFindsItAgain) {
   std::string found;
   for (const uint64_t seed : kSeeds) {
     const Outcome outcome = Run(seed, false);

@@ -249,7 +249,7 @@ class FleetPartitionTest : public FleetTest {
       for (int i = 0; i < kNodes; ++i) part(of[0], kFirstNode + i);
     };
     const auto reset = [](auto of) { network().Reset(kFirstShop + static_cast<int>(of[0]), kLedger); };
-    return {Together(NetworkFaults(network()),
+    return {Together(NetworkFaults(network(), kFirstShop),
                      {{"part-from-nodes", {kShops}, part_from_nodes},
                       {"part-from-ledger", {kShops}, [part](auto of) { part(of[0], kLedger); }, 2},
                       {"reset-from-ledger", {kShops}, reset, 2},
