@@ -17,10 +17,12 @@
 #include "cache/fleet/fleet_tables.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/sentinel_set.h"
+#include "stockade/base/strings.h"
 #include "support/await.h"
 #include "support/fault_driver.h"
 #include "support/network.h"
 #include "support/scale.h"
+#include "support/tcp_proxy.h"
 #include "support/test_seed.h"
 
 namespace stockade::testing {
@@ -57,9 +59,14 @@ TEST_F(CachePartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
   for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed) {
     Network network(1 + kFleetMembers);
     RedisServer server({.host = network.host(0)});
-    FleetRun run({.places = PlacesOn(network, 1, server.url()), .seed = seed});
+    TcpProxy proxy(server.port(), network.host(0));
+    const std::vector<TcpProxy*> proxies = {&proxy};
+    FleetRun run({.places = PlacesOn(network, 1,
+                                     base_internal::Concat("redis://", network.host(0).address(), ":", proxy.port())),
+                  .seed = seed});
     FaultDriver::Kinds kinds =
         Together(NetworkFaults(network, 1), Together(run.MemberFaults(), run.ServerFaults(server)));
+    kinds = Together(std::move(kinds), ProxyFaults(proxies, PassMilliseconds, kLongestFault));
     kinds.push_back(Pausing("pause-server", 2 * kLongestFault, [&]() -> RedisServer& { return server; }));
     const FaultDriver driver(std::move(kinds), PassMilliseconds);
     run.Make(driver, FaultsToRun(driver.Draw(seed, 12, 700)));

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "inventory/fleet/fleet_caller.h"
 #include "inventory/fleet/fleet_history.h"
 #include "inventory/fleet/fleet_plan.h"
@@ -33,6 +34,7 @@
 #include "support/network.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
+#include "support/tcp_proxy.h"
 #include "support/test_seed.h"
 
 namespace stockade::testing {
@@ -85,6 +87,8 @@ class FleetPartitionTest : public FleetTest {
     for (int i = 0; i < kNodes; ++i) {
       nodes_.push_back(std::make_unique<RedisServer>(RedisServerOptions{.host = network().host(kFirstNode + i)}));
     }
+    proxy_ = std::make_unique<TcpProxy>(server().port(), network().host(kLedger));
+    proxies_ = {proxy_.get()};
   }
   void TearDown() override {
     if (network_ != nullptr) network().Heal();
@@ -100,6 +104,8 @@ class FleetPartitionTest : public FleetTest {
 
   void ConnectShops(absl::Duration patience = kPatience, int32_t lanes = 2) {
     FleetInventoryOptions options = Options();
+    // By the proxy, which delays and cuts what passes.
+    options.ledger = absl::StrReplaceAll(options.ledger, {{Concat(":", server().port()), Concat(":", proxy_->port())}});
     options.lanes = lanes;
     options.connect_timeout = absl::Seconds(1);
     for (const auto& node : nodes_) options.redis.push_back(node->url());
@@ -249,7 +255,7 @@ class FleetPartitionTest : public FleetTest {
       for (int i = 0; i < kNodes; ++i) part(of[0], kFirstNode + i);
     };
     const auto reset = [](auto of) { network().Reset(kFirstShop + static_cast<int>(of[0]), kLedger); };
-    return {Together(NetworkFaults(network(), kFirstShop),
+    return {Together(Together(NetworkFaults(network(), kFirstShop), ProxyFaults(proxies_, pass, 400)),
                      {{"part-from-nodes", {kShops}, part_from_nodes},
                       {"part-from-ledger", {kShops}, [part](auto of) { part(of[0], kLedger); }, 2},
                       {"reset-from-ledger", {kShops}, reset, 2},
@@ -273,6 +279,8 @@ class FleetPartitionTest : public FleetTest {
  private:
   static inline std::unique_ptr<Network> network_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
+  std::unique_ptr<TcpProxy> proxy_;  // Before the ledger, on its host.
+  std::vector<TcpProxy*> proxies_;   // This one.
 };
 
 TEST_F(FleetPartitionTest, NetworkAndServersFail_NothingIsOversoldLostOrThereTwice) {
