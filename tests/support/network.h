@@ -52,7 +52,7 @@ class NetworkHost {
 
 // Hosts, and a router between them that passes all packets but those that a test names. Servers and clients of the test
 // are put on hosts by NetworkHost::Enter(). Nothing of it can be seen from outside of the test's program, and all is
-// gone with it. For one thread.
+// gone with it. One thread at a time changes it; host() is for all threads.
 class Network {
  public:
   // Whether this user may have one, and the programs for it are there.

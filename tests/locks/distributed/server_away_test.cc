@@ -16,6 +16,10 @@
 #include "redis/support/redis_server.h"
 #include "stockade/locks/acquire_all.h"
 #include "support/await.h"
+#include "support/server_clock.h"
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+#include "mysql/support/mariadb_server.h"
+#endif
 
 // Only in builds with a sanitizer.
 extern "C" [[gnu::weak]] void __sanitizer_symbolize_pc(void* pc, const char* format, char* text, size_t size);
@@ -242,6 +246,62 @@ TEST_P(ServerAwayTest, AcquireAll_OneServiceIsAway_IsUnavailableAndHoldsNone) {
     EXPECT_FALSE(testing::MustInspect(*others, first).locked);
   }
 }
+
+struct ServerWithClock {
+  testing::ServerClock clock;
+  std::string url;
+  std::shared_ptr<void> server;
+};
+
+void Start(ServerWithClock& with, LockSetup setup) {
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+  if (setup == LockSetup::kMySql) {
+    const auto server = std::make_shared<testing::MariaDbServer>(
+        testing::MariaDbServerOptions{.environment = with.clock.environment()});
+    with.url = server->url();
+    with.server = server;
+    return;
+  }
+#endif
+  (void)setup;
+  const auto server =
+      std::make_shared<RedisServer>(testing::RedisServerOptions{.environment = with.clock.environment()});
+  with.url = server->url();
+  with.server = server;
+}
+
+class ServerClockTest : public ::testing::TestWithParam<LockSetup> {};
+
+TEST_P(ServerClockTest, SetForwardPastTheLease_OthersEnterAndTheHolderLearnsItAtItsNextRenewal) {
+  testing::NeedServersOf(GetParam());
+  if (IsSkipped() || HasFatalFailure()) return;
+  constexpr absl::Duration kLease = absl::Seconds(24);
+  ServerWithClock server;
+  Start(server, GetParam());
+  const LockServiceOptions options = {.watchdog_lease = kLease, .engine_timeout = testing::kPatience};
+  const auto mine = ConnectLockService(server.url, options);
+  const auto others = ConnectLockService(server.url, options);
+  const Stopwatch watch;
+  LockLease lease = MustAcquire(*mine, "seat");
+  LostSignal lost(lease.lost());
+  server.clock.Step(2 * kLease);
+  LockLease next = MustAcquire(*others, "seat");
+  const bool valid = lease.valid();
+  EXPECT_TRUE(valid || watch.elapsed() > kLease / 3);
+  EXPECT_LT(lease.fencing_token().value_or(0), next.fencing_token().value_or(0));
+  EXPECT_TRUE(lost.Await());
+  EXPECT_FALSE(lease.valid());
+  EXPECT_TRUE(next.valid());
+}
+
+std::vector<LockSetup> SetupsWithLeasesOfTheServer() {
+  std::vector<LockSetup> setups = testing::OneServerSetups();
+  std::erase(setups, LockSetup::kZooKeeper);  // Its sessions run by a clock that nobody sets.
+  return setups;
+}
+
+INSTANTIATE_TEST_SUITE_P(Locks, ServerClockTest, ::testing::ValuesIn(SetupsWithLeasesOfTheServer()),
+                         testing::LockSetupName);
 
 }  // namespace
 }  // namespace stockade
