@@ -39,11 +39,12 @@ std::vector<Fault> ParseFaults(const std::string& text) {
   return schedule;
 }
 
-std::vector<Fault> FaultsToRun(std::vector<Fault> faults) {
+std::vector<Fault> FaultsToRun(std::vector<Fault> faults, uint64_t seed) {
   const char* const given = std::getenv("STOCKADE_TEST_FAULTS");
   if (given != nullptr) faults = ParseFaults(given);
   // At once: what follows may crash or hang.
-  std::cout << "to repeat: STOCKADE_TEST_FAULTS='" << ToText(faults) << "'" << std::endl;
+  std::cout << "to repeat: STOCKADE_TEST_SEED=" << seed << " STOCKADE_TEST_FAULTS='" << ToText(faults) << "'"
+            << std::endl;
   return faults;
 }
 

@@ -10,6 +10,7 @@
 
 #include "support/network.h"
 #include "support/tcp_proxy.h"
+#include "support/test_seed.h"
 
 namespace stockade::testing {
 
@@ -26,8 +27,9 @@ std::string ToText(std::span<const Fault> schedule);
 // Aborts where the text is no schedule.
 std::vector<Fault> ParseFaults(const std::string& text);
 
-// These faults, or those that STOCKADE_TEST_FAULTS has as a text, to repeat a run or a part of it. Prints them.
-std::vector<Fault> FaultsToRun(std::vector<Fault> faults);
+// These faults, or those that STOCKADE_TEST_FAULTS has as a text, to repeat a run or a part of it. Prints them, and the
+// seed of what else the run does.
+std::vector<Fault> FaultsToRun(std::vector<Fault> faults, uint64_t seed = Seed());
 
 // Makes faults of several kinds, by a schedule that a seed decides. For one thread.
 class FaultDriver {

@@ -69,7 +69,7 @@ TEST_F(CachePartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
     kinds = Together(std::move(kinds), ProxyFaults(proxies, PassMilliseconds, kLongestFault));
     kinds.push_back(Pausing("pause-server", 2 * kLongestFault, [&]() -> RedisServer& { return server; }));
     const FaultDriver driver(std::move(kinds), PassMilliseconds);
-    run.Make(driver, FaultsToRun(driver.Draw(seed, 12, 700)));
+    run.Make(driver, FaultsToRun(driver.Draw(seed, 12, 700), seed));
     network.Heal();
     PassMilliseconds(2 * kFleetStaleness / kMillisecond);
     EXPECT_EQ(run.Finish(), 0) << "seed " << seed;
@@ -117,7 +117,7 @@ class CacheSentinelPartitionTest : public CachePartitionTest {
                   .seed = seed});
     const FaultDriver driver(Together(Partitions(network, set), run.MemberFaults()), PassMilliseconds);
     if (schedule.empty()) schedule = driver.Draw(seed, 6, 1000);
-    schedule = FaultsToRun(std::move(schedule));
+    schedule = FaultsToRun(std::move(schedule), seed);
     FleetTables& tables = run.tables();
     run.Make(driver, schedule, [&] { return !min_replicas && tables.old_reads > 0; });
     network.Heal();

@@ -290,7 +290,7 @@ TEST_F(FleetPartitionTest, NetworkAndServersFail_NothingIsOversoldLostOrThereTwi
   const uint64_t end = Seed() + static_cast<uint64_t>(Scaled(2, 20));
   for (uint64_t seed = Seed(); seed < end && !HasFailure(); ++seed) {
     SCOPED_TRACE(Concat("STOCKADE_TEST_SEED=", seed));
-    const std::vector<Fault> faults = FaultsToRun(driver.Draw(seed, 20, 250));
+    const std::vector<Fault> faults = FaultsToRun(driver.Draw(seed, 20, 250), seed);
     std::atomic<bool> over = false;
     std::vector<std::thread> groups;
     for (int g = 0; g < kGroups; ++g) {

@@ -268,7 +268,7 @@ TEST_P(LockPartitionTest, HostsAreCutOff_NoTwoOwnersPassTheStoreAndAllServeOnceI
     const uint64_t seed = testing::Seed() + static_cast<uint64_t>(n);
     LockRun run(GetParam(), kJobs);
     const FaultDriver driver = run.AllFaults();
-    const std::vector<Fault> schedule = testing::FaultsToRun(driver.Draw(seed, kFaults, longest));
+    const std::vector<Fault> schedule = testing::FaultsToRun(driver.Draw(seed, kFaults, longest), seed);
     run.Make(driver, schedule, seed, [] { return HasFailure(); });
     run.ExpectAllServe();
     EXPECT_GT(run.acquired(), 0);
