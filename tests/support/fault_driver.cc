@@ -16,6 +16,12 @@ namespace stockade::testing {
 using ::stockade::base_internal::Concat;
 using ::stockade::base_internal::Fatal;
 
+namespace {
+
+constexpr char kGiven[] = "STOCKADE_TEST_FAULTS";
+
+}  // namespace
+
 std::string ToText(std::span<const Fault> schedule) {
   std::string text;
   for (const Fault& fault : schedule) {
@@ -39,9 +45,10 @@ std::vector<Fault> ParseFaults(const std::string& text) {
   return schedule;
 }
 
+bool FaultsAreGiven() { return std::getenv(kGiven) != nullptr; }
+
 std::vector<Fault> FaultsToRun(std::vector<Fault> faults, uint64_t seed) {
-  const char* const given = std::getenv("STOCKADE_TEST_FAULTS");
-  if (given != nullptr) faults = ParseFaults(given);
+  if (FaultsAreGiven()) faults = ParseFaults(std::getenv(kGiven));
   // At once: what follows may crash or hang.
   std::cout << "to repeat: STOCKADE_TEST_SEED=" << seed << " STOCKADE_TEST_FAULTS='" << ToText(faults) << "'"
             << std::endl;
@@ -118,23 +125,31 @@ FaultDriver::Kinds ProxyFaults(const std::vector<TcpProxy*>& proxies, const Faul
   };
 }
 
-FaultDriver::Kinds NetworkFaults(Network& network, int servers) {
-  const int64_t hosts = network.size();
-  const auto cut = [&network](std::span<const int64_t> numbers) {
+FaultDriver::Kinds NetworkFaults(Network& network, int servers, const FaultDriver::Pass& pass, int64_t longest) {
+  const int hosts = network.size();
+  const auto after = [hosts](int64_t server, int64_t n) { return static_cast<int>((server + 1 + n) % hosts); };
+  const auto cut = [&network, after](std::span<const int64_t> numbers) {
     const auto server = static_cast<int>(numbers[0]);
-    const auto host = static_cast<int>(numbers[1]);
+    const int host = after(server, numbers[1]);
     if (numbers[2] != 1) network.Cut(server, host);
     if (numbers[2] != 0) network.Cut(host, server);
   };
-  const auto reset = [&network](std::span<const int64_t> numbers) {
-    network.Reset(static_cast<int>(numbers[0]), static_cast<int>(numbers[1]));
+  const auto reset = [&network, after](std::span<const int64_t> numbers) {
+    network.Reset(static_cast<int>(numbers[0]), after(numbers[0], numbers[1]));
+  };
+  const auto split = [&network](std::span<const int64_t> numbers) {
+    network.Split(static_cast<uint64_t>(numbers[0]) + 1);
+  };
+  const auto cut_off = [&network, servers, pass](std::span<const int64_t> numbers) {
+    network.Split(uint64_t{1} << (servers + numbers[0]));
+    pass(numbers[1]);
+    network.Heal();
   };
   return {
-      {"cut", {servers, hosts, 3}, cut, 2},
-      {"reset", {servers, hosts}, reset},
-      {"split",
-       {int64_t{1} << hosts},
-       [&network](std::span<const int64_t> numbers) { network.Split(static_cast<uint64_t>(numbers[0])); }},
+      {"cut", {servers, hosts - 1, 3}, cut, 2},
+      {"reset", {servers, hosts - 1}, reset},
+      {"split", {(int64_t{1} << hosts) - 2}, split},
+      {"cut-off", {hosts - servers, longest}, cut_off},
       {"heal", {}, [&network](std::span<const int64_t>) { network.Heal(); }, 3},
   };
 }

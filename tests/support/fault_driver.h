@@ -30,6 +30,8 @@ std::vector<Fault> ParseFaults(const std::string& text);
 // These faults, or those that STOCKADE_TEST_FAULTS has as a text, to repeat a run or a part of it. Prints them, and the
 // seed of what else the run does.
 std::vector<Fault> FaultsToRun(std::vector<Fault> faults, uint64_t seed = Seed());
+// Whether STOCKADE_TEST_FAULTS is set, so that what a schedule usually does may not happen.
+bool FaultsAreGiven();
 
 // Makes faults of several kinds, by a schedule that a seed decides. For one thread.
 class FaultDriver {
@@ -64,11 +66,14 @@ class FaultDriver {
 // that take a time end by themselves. The vector must outlive the kinds.
 FaultDriver::Kinds ProxyFaults(const std::vector<TcpProxy*>& proxies, const FaultDriver::Pass& pass, int64_t longest);
 
-// What becomes of the ways between the first hosts, which are `servers`, and all. All but "heal" stay until "heal".
-//   cut S H W    what server S and host H send each other is lost: W is 0 from S to H, 1 from H to S, 2 both ways
-//   reset S H    connections between them are reset
-//   split M      the ways between the hosts whose bits in M are set and the others are cut
-FaultDriver::Kinds NetworkFaults(Network& network, int servers);
+// What becomes of the ways between the first hosts, which are `servers`, and all. All but "cut-off" stay until "heal".
+//   cut S H W     what server S and the H-th host after it send each other is lost: W is 0 from S to H, 1 from H to S,
+//   2
+//                 both ways
+//   reset S H     connections between them are reset
+//   split M       the ways between the hosts whose bits in M + 1 are set and the others are cut
+//   cut-off C T   the C-th host that is no server reaches none for so long, and then everything passes again
+FaultDriver::Kinds NetworkFaults(Network& network, int servers, const FaultDriver::Pass& pass, int64_t longest);
 
 inline FaultDriver::Kinds Together(FaultDriver::Kinds kinds, FaultDriver::Kinds more) {
   for (FaultDriver::Kind& kind : more) kinds.push_back(std::move(kind));

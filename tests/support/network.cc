@@ -28,12 +28,9 @@ int NewNamespace() {
   return file;
 }
 
-void MustRun(const std::vector<std::string>& argv, const std::string& input) {
-  const RunResult result = RunToEnd(argv, input);
-  if (result.status != 0) Fatal(Concat(argv[0], ": ", result.err, "of\n", input));
-}
+bool Runs(const std::vector<std::string>& argv, const std::string& input) { return RunToEnd(argv, input).status == 0; }
 
-void Ip(const std::string& commands) { MustRun({"ip", "-batch", "-"}, commands); }
+bool Ip(const std::string& commands) { return Runs({"ip", "-batch", "-"}, commands); }
 
 // Host i has a net of four addresses, of which the router has the first.
 std::string RouterOf(int i) { return Concat("10.77.", i + 1, ".1"); }
@@ -53,50 +50,65 @@ NetworkHost::Scope::~Scope() {
   close(before_);
 }
 
-NetworkHost NetworkHost::New(std::string address) {
+std::optional<NetworkHost> NetworkHost::New(std::string address) {
   NetworkHost host;
   const int file = NewNamespace();
-  if (file < 0) Fatal("cannot make a network namespace");
+  if (file < 0) return std::nullopt;
   host.space_ = std::shared_ptr<const int>(new int(file), [](const int* open_file) {
     close(*open_file);
     delete open_file;
   });
   host.address_ = std::move(address);
   const Scope in = host.Enter();
-  Ip("link set lo up\n");
+  if (!Ip("link set lo up\n")) return std::nullopt;
   return host;
 }
 
 std::string NetworkHost::path() const { return Concat("/proc/", getpid(), "/fd/", *space_); }
 
 bool Network::Available() {
-  if (!InPath("ip") || !InPath("nft")) return false;
-  const int file = NewNamespace();
-  if (file >= 0) close(file);
-  return file >= 0;
+  static const bool available = InPath("ip") && InPath("nft") && Network().Make(1).empty();
+  return available;
 }
 
-Network::Network(int hosts) : router_(NetworkHost::New("")) {
+Network::Network(int hosts) {
+  const std::string missing = Make(hosts);
+  if (!missing.empty()) Fatal(Concat("no network of hosts: cannot make ", missing));
+}
+
+std::string Network::Make(int hosts) {
+  std::optional<NetworkHost> router = NetworkHost::New("");
+  if (!router) return "a namespace";
+  router_ = *std::move(router);
   for (int i = 0; i < hosts; ++i) {
-    hosts_.push_back(NetworkHost::New(AddressOf(i)));
+    std::optional<NetworkHost> host = NetworkHost::New(AddressOf(i));
+    if (!host) return "a namespace";
+    hosts_.push_back(*std::move(host));
     {
       const NetworkHost::Scope in = router_.Enter();
-      Ip(Concat("link add h", i, " type veth peer name wire netns ", hosts_.back().path(), "\naddr add ", RouterOf(i),
-                "/30 dev h", i, "\nlink set h", i, " up\n"));
+      if (!Ip(Concat("link add h", i, " type veth peer name wire netns ", hosts_.back().path(), "\naddr add ",
+                     RouterOf(i), "/30 dev h", i, "\nlink set h", i, " up\n"))) {
+        return "a pair of interfaces";
+      }
     }
     const NetworkHost::Scope in = hosts_.back().Enter();
-    Ip(Concat("addr add ", AddressOf(i), "/30 dev wire\nlink set wire up\nroute add default via ", RouterOf(i), "\n"));
+    if (!Ip(Concat("addr add ", AddressOf(i), "/30 dev wire\nlink set wire up\nroute add default via ", RouterOf(i),
+                   "\n"))) {
+      return "an address";
+    }
   }
   const NetworkHost::Scope in = router_.Enter();
   const int forward = open("/proc/sys/net/ipv4/ip_forward", O_WRONLY | O_CLOEXEC);
-  if (write(forward, "1", 1) != 1) Fatal("cannot make a router");
+  const bool forwards = write(forward, "1", 1) == 1;
   close(forward);
-  MustRun({"nft", "-f", "-"},
-          "table ip wire {\n"
-          "  chain cuts {\n"
-          "    type filter hook forward priority 0; policy accept;\n"
-          "  }\n"
-          "}\n");
+  if (!forwards) return "a router";
+  const bool filters = Runs({"nft", "-f", "-"},
+                            "table ip wire {\n"
+                            "  chain cuts {\n"
+                            "    type filter hook forward priority 0; policy accept;\n"
+                            "  }\n"
+                            "}\n");
+  return filters ? "" : "a table of nftables";
 }
 
 void Network::Cut(int from, int to) {
@@ -135,7 +147,7 @@ void Network::Apply() const {
   for (const auto& way : cut_) add(way, "drop");
   for (const auto& way : reset_) add(way, "reject with tcp reset");
   const NetworkHost::Scope in = router_.Enter();
-  MustRun({"nft", "-f", "-"}, rules);
+  if (!Runs({"nft", "-f", "-"}, rules)) Fatal("nft refuses: " + rules);
 }
 
 }  // namespace stockade::testing

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,7 +43,8 @@ class NetworkHost {
 
  private:
   friend class Network;
-  static NetworkHost New(std::string address);
+  // Nothing where that cannot be had.
+  static std::optional<NetworkHost> New(std::string address);
   // For a path that another program can open.
   std::string path() const;
 
@@ -55,7 +57,7 @@ class NetworkHost {
 // gone with it. One thread at a time changes it; host() is for all threads.
 class Network {
  public:
-  // Whether this user may have one, and the programs for it are there.
+  // Whether one can be made here: it makes one, once.
   static bool Available();
 
   // Blocks for some 20 ms per host.
@@ -74,6 +76,9 @@ class Network {
   void Heal();
 
  private:
+  // What it could not do; empty: nothing.
+  std::string Make(int hosts);
+  Network() = default;
   void Apply() const;
 
   NetworkHost router_;

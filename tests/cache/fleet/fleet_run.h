@@ -171,6 +171,7 @@ class FleetRun {
         std::to_string(static_cast<int>(options_.breakage)), options_.sizes ? "1" : "0"});
   }
   void Finish(Slot& member) {
+    Await("the member to end", [&] { return member.program->ended(); });
     member.status = member.program->Wait();
     if (member.program->err().find("VIOLATION") != std::string::npos && options_.breakage == Breakage::kNone &&
         !options_.reads_may_be_old) {

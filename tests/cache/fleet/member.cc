@@ -6,6 +6,8 @@
 // SIZES is 0, or 1: then keys, tags and values have sizes around each bound and far above, there are calls for 20,000
 // keys, and one call of the codec in some throws, each of its functions in turn.
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 #include <array>
 #include <atomic>
@@ -286,6 +288,7 @@ class Member {
 }  // namespace stockade::testing
 
 int main(int argc, char** argv) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // It does not outlive the test.
   using namespace stockade::testing;
   if (argc != 7) return 2;
   Member(FleetTables::Map(argv[1]), std::atoi(argv[2]), argv[3], std::strtoull(argv[4], nullptr, 10),

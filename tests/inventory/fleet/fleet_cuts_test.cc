@@ -230,7 +230,7 @@ TEST_P(FleetCutsTest, Connection_IsCutAnywhereAndStaysAway_AndTheAnswerIsTrue) {
     EXPECT_TRUE(IsAnswer(again, true)) << again;
     EXPECT_EQ(Now(goods), After(before));
   }
-  if (GetParam().answer == Refusal::kNone) {
+  if (GetParam().answer == Refusal::kNone && !testing::FaultsAreGiven()) {
     EXPECT_GT(unknown, 0) << "no cut came when the outcome was open";
   }
 }

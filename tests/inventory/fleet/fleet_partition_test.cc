@@ -255,7 +255,7 @@ class FleetPartitionTest : public FleetTest {
       for (int i = 0; i < kNodes; ++i) part(of[0], kFirstNode + i);
     };
     const auto reset = [](auto of) { network().Reset(kFirstShop + static_cast<int>(of[0]), kLedger); };
-    return {Together(Together(NetworkFaults(network(), kFirstShop), ProxyFaults(proxies_, pass, 400)),
+    return {Together(Together(NetworkFaults(network(), kFirstShop, pass, 3000), ProxyFaults(proxies_, pass, 400)),
                      {{"part-from-nodes", {kShops}, part_from_nodes},
                       {"part-from-ledger", {kShops}, [part](auto of) { part(of[0], kLedger); }, 2},
                       {"reset-from-ledger", {kShops}, reset, 2},
@@ -316,6 +316,7 @@ TEST_F(FleetPartitionTest, NetworkAndServersFail_NothingIsOversoldLostOrThereTwi
   std::cout << answered_ << " calls were answered, after " << unavailable_ << " without an answer, the longest in "
             << longest_call_ << "; " << acknowledged_.size() << " orders, " << PaidFromNodes()
             << " units paid from rows of nodes\n";
+  if (FaultsAreGiven()) return;
   EXPECT_GT(unavailable_, 0);
   EXPECT_GT(PaidFromNodes(), 0);
 }

@@ -9,10 +9,12 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "locks/distributed/support/lease_witness.h"
 #include "locks/distributed/support/lock_site.h"
 #include "locks/distributed/support/lock_suite.h"
+#include "locks/distributed/support/lost_signal.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/redlock_service.h"
 #include "support/fault_driver.h"
@@ -47,9 +50,10 @@ using testing::TcpProxy;
 constexpr int kServices = 3;  // Each on a host.
 constexpr absl::Duration kWatchdogLease = absl::Milliseconds(600);
 constexpr absl::Duration kEngineTimeout = absl::Milliseconds(400);
-constexpr int64_t kLongestMs = 800;    // Of a pause of a server, and before the next fault.
-constexpr int64_t kFailoverMs = 2500;  // The same before a fault where Sentinels have to act.
-constexpr int kFaults = 6;             // Of each schedule.
+constexpr int64_t kLongestMs = 800;         // Of a pause of a server, and before the next fault.
+constexpr int64_t kFailoverMs = 2500;       // The same before a fault where Sentinels have to act.
+constexpr int64_t kLongestCutOffMs = 2000;  // Several leases.
+constexpr int kFaults = 6;                  // Of each schedule.
 
 void PassMs(int64_t ms) { poll(nullptr, 0, static_cast<int>(ms)); }
 
@@ -99,10 +103,12 @@ class LockRun {
   LockRun(const LockRun&) = delete;
   LockRun& operator=(const LockRun&) = delete;
 
-  FaultDriver NetworkFaults() { return {testing::NetworkFaults(network_, LockSite::HostsOf(setup_)), PassMs}; }
+  FaultDriver NetworkFaults() {
+    return {testing::NetworkFaults(network_, LockSite::HostsOf(setup_), PassMs, kLongestCutOffMs), PassMs};
+  }
   FaultDriver AllFaults() {
-    FaultDriver::Kinds kinds =
-        testing::Together(testing::NetworkFaults(network_, LockSite::HostsOf(setup_)), ServerFaults());
+    FaultDriver::Kinds kinds = testing::Together(
+        testing::NetworkFaults(network_, LockSite::HostsOf(setup_), PassMs, kLongestCutOffMs), ServerFaults());
     if (!proxies_.empty()) {
       kinds = testing::Together(std::move(kinds), testing::ProxyFaults(proxies_, PassMs, kLongestMs));
     }
@@ -152,6 +158,32 @@ class LockRun {
     }
   }
 
+  // What the service of one host sees while it is cut off from all servers, and what the others do meanwhile. `way`: 0
+  // what the servers send it is lost, 1 what it sends them, 2 both.
+  void CutOffAHolder(int way) {
+    LockLease held = On(0, [](LockService& locks) { return testing::MustAcquirePatiently(locks, "seat"); });
+    testing::LostSignal lost(held.lost());
+    const int client = LockSite::HostsOf(setup_);
+    for (int server = 0; server < client; ++server) {
+      if (way != 1) network_.Cut(server, client);
+      if (way != 0) network_.Cut(client, server);
+    }
+    const Stopwatch watch;
+    const absl::Status status =
+        On(0, [](LockService& locks) { return locks.Acquire("other", {.wait = testing::kLongLease}).status(); });
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_LT(watch.elapsed(), testing::kSlack);
+    const LockLease next = On(1, [](LockService& locks) {
+      return testing::MustAcquirePatiently(locks, "seat", {.lease = testing::kLongLease});
+    });
+    EXPECT_FALSE(held.valid()) << "two owners";
+    EXPECT_TRUE(lost.Await());
+    EXPECT_TRUE(next.valid());
+    if (setup_ != LockSetup::kRedlock) EXPECT_GT(*next.fencing_token(), *held.fencing_token());
+    network_.Heal();
+    EXPECT_TRUE(On(0, [](LockService& locks) { return testing::MustAcquirePatiently(locks, "other"); }).valid());
+  }
+
   int64_t attempts() const { return attempts_; }
   int64_t acquired() const { return acquired_; }
   int64_t two_owners() const { return witness_.two_owners(); }
@@ -160,6 +192,11 @@ class LockRun {
   using Random = std::mt19937_64;
   // Clients are on the last hosts.
   const NetworkHost& HostOf(int service) const { return network_.host(LockSite::HostsOf(setup_) + service); }
+  template <typename Call>
+  std::invoke_result_t<Call, LockService&> On(int service, const Call& call) {
+    const NetworkHost::Scope there = HostOf(service).Enter();
+    return call(*services_[static_cast<size_t>(service)]);
+  }
   std::string NameOf(int lock) const { return base_internal::Concat("lock-", lock); }
   bool IsShared(int lock) const { return lock % 2 == 1 && setup_ != LockSetup::kRedlock; }
 
@@ -265,16 +302,26 @@ TEST_P(LockPartitionTest, HostsAreCutOff_NoTwoOwnersPassTheStoreAndAllServeOnceI
   const int64_t longest = GetParam() == LockSetup::kSentinel ? kFailoverMs : kLongestMs;
   int64_t attempts = 0;
   for (int64_t n = 0; n < Scaled(1, 20) && !HasFailure(); ++n) {
-    const uint64_t seed = testing::Seed() + static_cast<uint64_t>(n);
+    // Each set-up has other schedules.
+    const uint64_t seed = testing::Seed() + static_cast<uint64_t>(n) + 100 * static_cast<uint64_t>(GetParam());
     LockRun run(GetParam(), kJobs);
     const FaultDriver driver = run.AllFaults();
-    const std::vector<Fault> schedule = testing::FaultsToRun(driver.Draw(seed, kFaults, longest), seed);
+    std::vector<Fault> schedule = driver.Draw(seed, kFaults, longest);
+    schedule.insert(schedule.begin(), {.after = 300, .kind = "cut-off", .numbers = {0, kLongestCutOffMs - 1}});
+    schedule = testing::FaultsToRun(std::move(schedule), seed);
     run.Make(driver, schedule, seed, [] { return HasFailure(); });
     run.ExpectAllServe();
     EXPECT_GT(run.acquired(), 0);
     attempts += run.attempts();
   }
   std::cout << attempts << " acquires" << std::endl;
+}
+
+TEST_P(LockPartitionTest, ProcessIsCutOff_ItsCallsAreUnavailableAndOthersEnterMeanwhile) {
+  for (const int way : {0, 1, 2}) {
+    SCOPED_TRACE(way);
+    LockRun(GetParam(), kJobs).CutOffAHolder(way);
+  }
 }
 
 std::vector<LockSetup> SetupsWithHosts() {
@@ -292,7 +339,7 @@ class TwoOwnersTest : public LockPartitionTest {
   // One of 20 schedules makes them; at full size one that makes them again. Pauses are below `longest_ms`.
   template <typename DriverOf>
   void FindAndRepeat(int64_t longest_ms, const DriverOf& driver_of) {
-    for (uint64_t seed = 4; seed <= 23; ++seed) {
+    for (const uint64_t seed : testing::SeedsOr(Seeds())) {
       const std::optional<std::string> found = MakeTwoOwners(longest_ms, driver_of, seed, std::nullopt);
       if (!found) continue;
       const int64_t tries = Scaled(0, 3);
@@ -306,6 +353,11 @@ class TwoOwnersTest : public LockPartitionTest {
   }
 
  private:
+  static std::vector<uint64_t> Seeds() {
+    std::vector<uint64_t> seeds(20);
+    std::iota(seeds.begin(), seeds.end(), 4);
+    return seeds;
+  }
   // By the seed's schedule, or another. Returns the schedule if it made them.
   template <typename DriverOf>
   static std::optional<std::string> MakeTwoOwners(int64_t longest_ms, const DriverOf& driver_of, uint64_t seed,
@@ -313,7 +365,7 @@ class TwoOwnersTest : public LockPartitionTest {
     LockRun run(GetParam(), kLongJobs);
     const FaultDriver driver = driver_of(run);
     const std::vector<Fault> faults =
-        testing::FaultsToRun(schedule ? testing::ParseFaults(*schedule) : driver.Draw(seed, kFaults, longest_ms));
+        testing::FaultsToRun(schedule ? testing::ParseFaults(*schedule) : driver.Draw(seed, kFaults, longest_ms), seed);
     run.Make(driver, faults, seed, [&] { return run.two_owners() > 0; });
     return run.two_owners() > 0 ? std::optional(testing::ToText(faults)) : std::nullopt;
   }

@@ -22,6 +22,7 @@ class LeaseWitness {
   // What was so before an acquire was begun.
   struct Before {
     uint64_t epoch = 0;
+    uint64_t acquired = 0;        // How many leases had been noted.
     int64_t token = 0;            // The newest that anybody has been given.
     int64_t exclusive_token = 0;  // And that was not for a read.
   };
@@ -36,7 +37,10 @@ class LeaseWitness {
   Before Look(const std::string& name) {
     const std::lock_guard lock(mutex_);
     const Lock& seen = locks_[name];
-    return {.epoch = epoch_, .token = seen.newest_token, .exclusive_token = seen.newest_exclusive_token};
+    return {.epoch = epoch_,
+            .acquired = seen.acquired,
+            .token = seen.newest_token,
+            .exclusive_token = seen.newest_exclusive_token};
   }
 
   // Runs what makes the server lose locks, one at a time. What is acquired meanwhile may be lost at once.
@@ -64,13 +68,13 @@ class LeaseWitness {
       // Both at once: the other one is looked at first, and this one was acquired before.
       if (!other.lease->valid() || !lease.valid()) continue;
       if (counts_two_owners_) {
-        FenceOlder(seen, lease, *other.lease);
+        FenceOlder(seen, lease, other, before);
         continue;
       }
       const uint64_t now = epoch_;
       if (now % 2 == 0 && other.epoch == now && before.epoch == now) ADD_FAILURE() << lease.name() << " is held twice";
     }
-    seen.held.push_back({.lease = &lease, .epoch = before.epoch});
+    seen.held.push_back({.lease = &lease, .epoch = before.epoch, .number = ++seen.acquired});
   }
   void BeforeRelease(const LockLease& lease) {
     const std::lock_guard lock(mutex_);
@@ -88,8 +92,10 @@ class LeaseWitness {
   struct Held {
     const LockLease* lease = nullptr;
     uint64_t epoch = 0;
+    uint64_t number = 0;  // Of all that were noted, from 1.
   };
   struct Lock {
+    uint64_t acquired = 0;
     int64_t newest_token = 0;
     int64_t newest_exclusive_token = 0;
     int64_t written_token = 0;
@@ -108,11 +114,12 @@ class LeaseWitness {
     seen.writer = &lease;
     return true;
   }
-  void FenceOlder(Lock& seen, const LockLease& lease, const LockLease& other) {
+  // The other one is the older if it was noted before this one was asked for.
+  void FenceOlder(Lock& seen, const LockLease& lease, const Held& other, const Before& before) {
     ++two_owners_;
-    const bool other_is_older = TokenOf(other) < TokenOf(lease);
-    (void)Store(seen, other_is_older ? lease : other);
-    EXPECT_FALSE(Store(seen, other_is_older ? other : lease))
+    const bool other_is_older = other.number <= before.acquired || TokenOf(*other.lease) < TokenOf(lease);
+    (void)Store(seen, other_is_older ? lease : *other.lease);
+    EXPECT_FALSE(Store(seen, other_is_older ? *other.lease : lease))
         << lease.name() << ": the store takes both owners' tokens";
   }
 

@@ -68,8 +68,9 @@ void MakeSentinels(LockSite& site, const Network& network) {
   SentinelSet* const servers = set.get();
   site.await_settled = [servers] { servers->AwaitSettled(); };
   site.master = [servers] {
+    const uint16_t master = servers->master_port();
     size_t i = 0;
-    while (servers->server(i).port() != servers->master_port()) ++i;
+    while (i < 2 && servers->server(i).port() != master) ++i;
     return i;
   };
   site.owner = std::move(set);
