@@ -355,7 +355,7 @@ class TwoOwnersTest : public LockPartitionTest {
  private:
   static std::vector<uint64_t> Seeds() {
     std::vector<uint64_t> seeds(20);
-    std::iota(seeds.begin(), seeds.end(), 4);
+    std::iota(seeds.begin(), seeds.end(), 13);
     return seeds;
   }
   // By the seed's schedule, or another. Returns the schedule if it made them.
