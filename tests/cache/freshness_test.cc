@@ -1,5 +1,7 @@
 // How long values, absences and errors are served, and when they are loaded again.
 
+#include "stockade/cache/internal/freshness.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -108,6 +110,16 @@ TEST_P(FreshnessTest, Ttl_OfTheLoaderOrThePut_ReplacesTheCaches) {
   EXPECT_EQ(subject.Present(2), "nothing");
   subject.Advance(absl::Hours(1000));
   EXPECT_EQ(subject.Present(3), 61);
+}
+
+TEST(TtlTest, JitterAndRefreshAhead_TheShareIsOfTheShortenedLife) {
+  cache_internal::Freshness freshness({.ttl = absl::Seconds(100), .ttl_jitter = 1, .refresh_ahead = 0.5, .seed = 42});
+  const Instant now = Instant() + absl::Hours(1);
+  for (int i = 0; i < 100; ++i) {
+    const auto times = freshness.OfValue(now, std::nullopt, absl::ZeroDuration());
+    EXPECT_NEAR(absl::ToDoubleSeconds(times->refresh_at - now), absl::ToDoubleSeconds(times->expires_at - now) / 2,
+                1e-6);
+  }
 }
 
 TEST(TtlTest, Jitter_TenThousandEqualTtls_SpreadWithinItsBound) {

@@ -181,6 +181,20 @@ TEST_F(CacheTrustTest, Away_EachProcessLoadsAndKeepsItForMaxStaleness) {
   EXPECT_EQ(db.reads(), 4);
 }
 
+TEST_F(CacheTrustTest, Away_LoadTakesTime_ValueIsKeptForMaxStalenessFromItsBeginning) {
+  Door door;
+  Open(FirstPasses(door));
+  tier->process(0).away = true;
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  clock.Advance(MemoryCacheTierOptions().max_staleness / 2);
+  door.Open();
+  loading.join();
+  db.Write(1);
+  clock.Advance(MemoryCacheTierOptions().max_staleness / 2);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+}
+
 TEST_F(CacheTrustTest, Away_ValueIsNotRevalidatedBeyondMaxStaleness) {
   for (const absl::Duration ttl :
        {MemoryCacheTierOptions().max_staleness / 2, MemoryCacheTierOptions().max_staleness * 2}) {

@@ -284,6 +284,30 @@ TEST_F(MySqlFaultsTest, ReadOnlyServer_IsUnavailableWithAKnownOutcome) {
   EXPECT_TRUE(holder.Try().acquired);
 }
 
+TEST_F(MySqlFaultsTest, ReadOnlyServer_ConnectionIsGivenUp) {
+  const auto session =
+      mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
+  server().Query("SET GLOBAL read_only = 1");
+  const mysql_internal::MySqlReply reply =
+      session->Run("CREATE TABLE gone (id INT)", {}, Clock::System()->Now() + absl::Seconds(20));
+  server().Query("SET GLOBAL read_only = 0");
+  EXPECT_EQ(reply.remedy, mysql_internal::MySqlRemedy::kReconnect) << reply.status;
+  EXPECT_TRUE(session->broken());
+}
+
+TEST_F(MySqlFaultsTest, FailedPacket_IsRolledBack) {
+  const auto session =
+      mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
+  const auto run = [&](const std::string& sql) {
+    return session->Run(sql, {}, Clock::System()->Now() + absl::Seconds(20)).status.ok();
+  };
+  EXPECT_FALSE(
+      run("START TRANSACTION;INSERT INTO stockade_locks VALUES ('half', 1, 1);INSERT INTO none VALUES (1);COMMIT"));
+  EXPECT_FALSE(session->broken());
+  EXPECT_TRUE(run("START TRANSACTION;COMMIT"));
+  EXPECT_EQ(Number("SELECT COUNT(*) FROM test.stockade_locks WHERE name = 'half'"), 0);
+}
+
 TEST_F(MySqlFaultsTest, ReleaseElsewhere_IsHeard) {
   const auto elsewhere = EngineOn(server().url());
   ASSERT_NE(elsewhere, nullptr);

@@ -86,6 +86,19 @@ TEST_F(WatchdogTest, RenewalFails_IsTriedAgainWithinTheLease) {
   EXPECT_GT(lease.remaining(), kWatchdogLease / 2) << "counted from the renewal that was answered";
 }
 
+TEST_F(WatchdogTest, RenewalIsAnsweredLate_ItsLeaseCountsFromWhenItWasSent) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  world_->on_renewal = [this](const LockRenewal&) {
+    if (world_->renewals > 1) return Fault::kReplyLost;
+    clock_.Advance(absl::Seconds(2));
+    return Fault::kNone;
+  };
+  AdvanceToRenewal(kWatchdogLease / 3, 1);
+  clock_.AwaitWaiters(1);
+  clock_.Advance(kWatchdogLease - absl::Seconds(2));
+  EXPECT_FALSE(lease.valid());
+}
+
 TEST_F(WatchdogTest, NoRenewalAnswered_IsLostWhenItsTimeIsOver) {
   const LockLease lease = Must(service_->Acquire("a"));
   world_->on_renewal = [](const LockRenewal&) { return Fault::kReplyLost; };
