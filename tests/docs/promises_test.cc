@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -16,44 +17,59 @@ namespace stockade::testing {
 namespace {
 
 struct Promise {
-  std::string document;
   std::string line;
   std::string tests;  // The last column.
 };
-
-std::vector<Promise> Promises() {
+struct Document {
+  std::vector<std::string> lines;
   std::vector<Promise> promises;
+};
+
+std::map<std::string, Document> Documents() {
+  std::map<std::string, Document> documents;
   const std::filesystem::path docs = std::filesystem::path(STOCKADE_SOURCE_DIR) / "docs";
   for (const auto& file : std::filesystem::directory_iterator(docs)) {
     if (file.path().extension() != ".md") continue;
+    Document& document = documents[file.path().filename()];
     std::ifstream in(file.path());
     bool in_table = false;
-    for (std::string line; std::getline(in, line);) {
+    for (std::string line; std::getline(in, line); document.lines.push_back(line)) {
       if (!line.starts_with("|")) in_table = false;
       const std::vector<std::string> cells = absl::StrSplit(line, '|');
       const std::string last = cells.size() < 3 ? "" : std::string(absl::StripAsciiWhitespace(cells[cells.size() - 2]));
-      if (in_table && !last.starts_with("---")) promises.push_back({file.path().filename(), line, last});
+      if (in_table && !last.starts_with("---")) document.promises.push_back({line, last});
       if (last == "tested by" || last == "shown by") in_table = true;
     }
   }
-  return promises;
+  return documents;
 }
 
-TEST(PromisesTest, TablesOfPromises_NameTestsThatThereAre) {
+TEST(PromisesTest, NamesOfTests_AreOfTestsThatThereAre) {
   const std::set<std::string> tests = TestNames("tests");
   const std::regex name(R"(`(\w+Test(\.\w+)?)`)");
-  std::set<std::string> documents;
-  for (const Promise& promise : Promises()) {
-    documents.insert(promise.document);
-    int named = 0;
-    for (std::sregex_iterator match(promise.tests.begin(), promise.tests.end(), name), end; match != end; ++match) {
-      EXPECT_TRUE(tests.contains((*match)[1])) << promise.document << ": " << promise.line;
-      ++named;
+  for (const auto& [title, document] : Documents()) {
+    for (const std::string& line : document.lines) {
+      for (std::sregex_iterator match(line.begin(), line.end(), name), end; match != end; ++match) {
+        EXPECT_TRUE(tests.contains((*match)[1])) << title << ": " << line;
+      }
     }
-    EXPECT_TRUE(named > 0 || promise.tests == "-") << promise.document << ": " << promise.line;
   }
-  EXPECT_EQ(documents, (std::set<std::string>{"CACHE.md", "DISTRIBUTED_LOCKS.md", "FLEET_CACHE_WIRE.md",
-                                              "FLEET_INVENTORY.md", "INVENTORY.md"}));
+}
+
+TEST(PromisesTest, TablesOfPromises_NameTestsOnly) {
+  const std::regex names(R"(`\w+Test(\.\w+)?`(, `\w+Test(\.\w+)?`)*)");
+  // At least so many rows: a table whose head is changed is not overlooked.
+  std::map<std::string, size_t> rows = {{"CACHE.md", 6},
+                                        {"DISTRIBUTED_LOCKS.md", 30},
+                                        {"FLEET_CACHE_WIRE.md", 17},
+                                        {"FLEET_INVENTORY.md", 26},
+                                        {"INVENTORY.md", 20}};
+  for (const auto& [title, document] : Documents()) {
+    EXPECT_GE(document.promises.size(), rows[title]) << title;
+    for (const Promise& promise : document.promises) {
+      EXPECT_TRUE(std::regex_match(promise.tests, names) || promise.tests == "-") << title << ": " << promise.line;
+    }
+  }
 }
 
 TEST(PromisesTest, PartitionsFailoversAndRestores_AreTested) {
@@ -61,10 +77,12 @@ TEST(PromisesTest, PartitionsFailoversAndRestores_AreTested) {
       "partition|cut off|fails? over|failover|promoted|takes? over|restor|comes? back|roll(ed|s) back|two masters|lost|"
       "killed|dies|without (its|their) data");
   int failures_named = 0;
-  for (const Promise& promise : Promises()) {
-    if (!std::regex_search(promise.line, failures)) continue;
-    ++failures_named;
-    EXPECT_NE(promise.tests, "-") << promise.document << ": " << promise.line;
+  for (const auto& [title, document] : Documents()) {
+    for (const Promise& promise : document.promises) {
+      if (!std::regex_search(promise.line, failures)) continue;
+      ++failures_named;
+      EXPECT_NE(promise.tests, "-") << title << ": " << promise.line;
+    }
   }
   EXPECT_GT(failures_named, 30);
 }
