@@ -198,7 +198,12 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
     server_->Restart();
   }
   void ForceRelease(const std::string& name) {
-    const absl::StatusOr<std::optional<LockKind>> forced = direct_->ForceRelease(name);
+    // A server that has just come back may leave a call unanswered.
+    const Stopwatch watch;
+    absl::StatusOr<std::optional<LockKind>> forced;
+    do {
+      forced = direct_->ForceRelease(name);
+    } while (absl::IsUnavailable(forced.status()) && watch.elapsed() < kPatience);
     EXPECT_TRUE(forced.ok()) << forced.status();
   }
 
