@@ -270,7 +270,8 @@ class FleetPartitionTest : public FleetTest {
 
   std::array<std::unique_ptr<Inventory>, kShops> shops_;
   std::mutex mutex_;
-  std::map<OrderId, Acknowledged> acknowledged_;  // Guarded by mutex_, as are the next two.
+  // This and the next two are written under mutex_ while calls run, and read once these have ended.
+  std::map<OrderId, Acknowledged> acknowledged_;
   absl::Duration longest_call_;
   int64_t unavailable_ = 0;
   std::atomic<int64_t> granted_ = 0;
