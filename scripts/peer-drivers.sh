@@ -12,8 +12,17 @@ not_fetched=75
 # driver <folder> <what it is> <function that builds it> <options with which it says "ready"> <programs that this takes>
 #        <folders of its source>...
 #
-# The function runs in a copy of the source and leaves ./driver there.
+# The function runs in a copy of the source and leaves ./driver there. Of processes that want one driver at the same time (two
+# tests of ctest), one builds it and the others wait.
 driver() {
+  mkdir -p "$(dirname "$1")"
+  (
+    flock 9
+    build_driver "$@" 9>&-
+  ) 9>"$1.lock"
+}
+
+build_driver() {
   local folder=$PWD/$1 log=$PWD/$1.log what=$2 build=$3 options=$4 programs=$5 source program missing="" why
   local stamp=$folder/stamp
   shift 5
