@@ -66,9 +66,9 @@ if ! "$spin" -P"$preprocess" "${macros[@]}" -a "$model" >spin.log 2>&1 || grep -
   fail "spin does not accept $name"
 fi
 # Safety only: assertions and invalid end states. MEMLIM is in megabytes. An error is found soon, so there the compiler
-# takes the time. Otherwise the hash table has room for all states.
-[ "$expected" != full ] || expected=holds
+# takes the time. Otherwise the hash table has room for all states. The states of a large search are compressed.
 compile=("${cc[@]}" -x c -O1) slots=24
+if [ "$expected" = full ]; then expected=holds compile+=(-DCOLLAPSE); fi
 if [ "$expected" != holds ]; then
   slots=18
   if [ -n "${TCC:-}" ]; then compile=("$TCC"); else compile=("${cc[@]}" -x c -O0); fi
