@@ -25,7 +25,7 @@ void CacheCore::GetAsync(KeptKey&& key, Executor& executor, AnswerCallback&& don
   CallGate::Call inside(*gate_, async->key.shard);
   if (!inside.inside()) {
     Deliver(async, CancelledError());
-  } else if (options_.strict) {
+  } else if (locks_reads()) {
     StartStrictAsync(async);
   } else {
     StartAsync(async);

@@ -26,7 +26,7 @@ std::vector<Answer> CacheCore::FindAll(const std::vector<KeyAt>& keys, const Cac
   std::vector<Part> parts = PartsOf(keys, call);
   LockGuards reading;
   std::optional<StrictReadFrame> frame;
-  if (options_.strict) TakeReadLocks(parts, call.deadline, reading);
+  if (locks_reads()) TakeReadLocks(parts, call.deadline, reading);
   if (!reading.empty()) frame.emplace();
   std::vector<Answer> answers;
   answers.reserve(parts.size());

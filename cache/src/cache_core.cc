@@ -30,7 +30,7 @@ void CacheCore::Shutdown() {
   CheckNotInLoader();
   CheckNotInListener();
   gate_->Close();
-  if (tier_ != nullptr) tier_->cache->CancelWaits();
+  if (tier_ != nullptr) tier_->CancelWaits();
   for (size_t index = 0; index < shard_count_; ++index) {
     AfterUnlock after(*this);
     Waiter::List cancelled;  // They wait for a lock.

@@ -1,4 +1,5 @@
-// Put, invalidation, updates, and the locks of strict mode.
+// Put, invalidation, updates, and the locks of strict mode. Updates of a strict cache with a tier are in
+// strict_update.cc.
 //
 // Locks cannot deadlock. An update holds no other lock of a cache while it waits for its key's lock, because updates
 // are refused within a loader, a strict read or another update of any cache. A read waits for a lock only if it is the
@@ -303,12 +304,19 @@ class CacheCore::UpdateMark {
   const size_t shard_;
 };
 
+absl::Status CacheCore::CheckMayUpdate() const {
+  if (!IsNested()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Named(": UpdateThrough() was called within a loader, another update or a strict read"));
+}
+
 absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write,
                                       absl::Duration timeout) {
   try {
-    if (IsNested()) {
-      return absl::FailedPreconditionError(
-          Named(": UpdateThrough() was called within a loader, another update or a strict read"));
+    if (absl::Status may = CheckMayUpdate(); !may.ok()) return may;
+    if (strict_in_fleet()) {
+      return absl::FailedPreconditionError(Named(
+          ": UpdateThrough(): with strict and a tier, `write` must take the lock, whose token the database checks"));
     }
     AfterUnlock after(*this);
     absl::Status written = Update(at, write, timeout, after);
@@ -319,17 +327,37 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
   }
 }
 
+absl::StatusOr<UpdateReport> CacheCore::UpdateThrough(const KeyAt& at, LockedWrite write, absl::Duration timeout) {
+  try {
+    if (absl::Status may = CheckMayUpdate(); !may.ok()) return may;
+    if (!strict_in_fleet()) {
+      return absl::FailedPreconditionError(
+          Named(": UpdateThrough(): there is a lock for `write` only with strict and a tier"));
+    }
+    const Instant deadline = Clock::System()->Now() + timeout;
+    ThreadRecord::Reserve(1);
+    const auto writing = key_locks_->TryLockFor(at.hash, timeout);
+    if (!writing.has_value()) return DeadlineError();
+    AfterUnlock after(*this);
+    absl::StatusOr<UpdateReport> report = tier_->Update(at, write, deadline - Clock::System()->Now(), after);
+    after.Run();
+    return report;
+  } catch (...) {  // Before the write, because later code catches its own exceptions.
+    return ThrownError();
+  }
+}
+
 // Holds the key's lock, and has released it when it returns.
 absl::Status CacheCore::Update(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout,
                                AfterUnlock& after) {
   std::optional<UpdateMark> mark;  // Ends after the lock.
-  if (options_.strict) mark.emplace(*this, at);
+  if (locks_reads()) mark.emplace(*this, at);
   ThreadRecord::Reserve(1);
   const auto writing = key_locks_->TryLockFor(at.hash, timeout);
   if (!writing.has_value()) return DeadlineError();
   InvalidateWithin(at, after);
   absl::Status written = [&] {
-    UpdateFrame frame;
+    const UpdateFrame frame(this, at.hash);
     return GuardCallback<absl::Status>(write_label_, write);
   }();
   InvalidateWithin(at, after);

@@ -110,7 +110,7 @@ EntryStore::EntryStore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
       sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
                                                                                          : absl::InfiniteDuration())) {
   for (size_t i = 0; i < shard_count_; ++i) {
-    if (options_.strict) indexes_[i].Hide();  // Strict reads go through the key's lock.
+    if (locks_reads()) indexes_[i].Hide();  // Strict reads go through the key's lock.
     shards_[i].entries.Use(slots, indexes_[i]);
   }
 }

@@ -187,6 +187,8 @@ struct TierState {
   Instant queued_up_at STOCKADE_GUARDED_BY(kShardMutex) = Instant::InfinitePast();
   // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
   bool checks STOCKADE_GUARDED_BY(kShardMutex) = false;
+  // kRunning: the loader runs without a lease, so an invalidation by another process does not void its result.
+  bool unleased STOCKADE_GUARDED_BY(kShardMutex) = false;
   // Used by the thread that runs the loader, or before it begins.
   std::optional<std::string> key;  // Encoded. Set before the first lease, and constant from then on.
   bool loads_alone = false;        // The tier was away: the next run does not ask again.
@@ -265,6 +267,7 @@ struct Flight final : FlightNode {
     if (tier == nullptr) return;
     if (tier->lease.token.empty()) tier->lease.position = 0;
     tier->lease_ended = false;
+    tier->unleased = false;
   }
 
   // Records that a tag was invalidated while the loader ran.

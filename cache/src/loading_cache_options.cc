@@ -68,8 +68,13 @@ absl::Status LoadingCacheOptions::Validate() const {
   }
   if (clock == nullptr) return refuse("clock", "null", "must be set");
   if (tier != nullptr) {
-    if (strict)
-      return refuse("strict", "true", "cannot be combined with a tier, which other processes read without locks");
+    if (strict && !tier->has_locks()) {
+      return refuse("strict", "true", "needs a tier with locks: see RedisCacheTierOptions::locks");
+    }
+    if (strict && stale_if_error > absl::ZeroDuration()) {
+      return refuse("stale_if_error", Text(stale_if_error),
+                    "cannot be combined with strict and a tier, because it returns values that may be outdated");
+    }
     if (tier->clock() != clock) return refuse("clock", "another than the tier's", "must be the clock of the tier");
   }
   // What would have no effect is a mistake.

@@ -69,7 +69,7 @@ Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader*
   };
   for (;;) {
     if (call.flight == nullptr) {  // Otherwise FindAll() has had it join one.
-      const bool locks = options_.strict && !reading.has_value();
+      const bool locks = locks_reads() && !reading.has_value();
       if (locks && !TakeReadLock(at.hash, call.deadline, reading.emplace())) return DeadlineError();
       if (std::optional<Answer> answer = ServeOrJoin(at, call, make_loader, enqueue)) return *std::move(answer);
     }
@@ -134,7 +134,7 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
   Served served;
   {
     ReadHold reading;  // Ends before user code runs, which may update the key.
-    if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
+    if (!locks_reads() || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
       const Instant now = Now();
       Shard& shard = shards_[at.shard];
       const ShardLock lock(shard);
@@ -193,7 +193,7 @@ std::optional<Answer> CacheCore::TryAnswer(const KeyAt& at, CacheCall& call) {
   AfterUnlock after(*this);
   {
     ReadHold reading;  // Ends before user code runs, which may update the key.
-    if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
+    if (!locks_reads() || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
       const ShardLock lock(shards_[at.shard]);
       RemoveIfIdle(at, now, after);
       served = Serve(at, now, true);

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/sync_point.h"
+#include "stockade/locks/lock_service.h"
 
 namespace stockade {
 namespace {
@@ -215,13 +216,20 @@ uint64_t MemoryCacheTier::Append(const std::string& cache, TierTarget::Kind kind
   switch (kind) {
     case TierTarget::Kind::kKey:
       space.records.erase(text);
-      space.leases.erase(text);
+      if (FindMark(cache, text) == nullptr) space.leases.erase(text);
       break;
     case TierTarget::Kind::kTag: space.tags[text] = position_; break;
     case TierTarget::Kind::kAll: space.all = position_; break;
   }
   journal_.push_back({position_, cache, kind, text});
   return position_;
+}
+
+MemoryCacheTier::Lease* MemoryCacheTier::FindMark(const std::string& cache, const std::string& key) {
+  Space& space = spaces_[cache];
+  const auto lease = space.leases.find(key);
+  const bool stands = lease != space.leases.end() && lease->second.is_mark() && clock()->Now() < lease->second.until;
+  return stands ? &lease->second : nullptr;
 }
 
 // The side of a process.
@@ -367,11 +375,64 @@ TierInvalidated MemoryCacheTier::Process::Await(uint64_t queued, bool with_lease
   if (LosesReply()) return {};  // It is sent again.
   queue_.erase(mine);
   TierInvalidated done{.accepted = true, .position = tier_.position_, .lease = {}};
-  if (with_lease) {
+  if (with_lease && tier_.FindMark(cache_, key) == nullptr) {
     done.lease = tier_.Grant(*this, key, tier_.clock()->Now());
     tier_.Tell({Event::Kind::kGranted, index_, key, done.lease.token});
   }
   return done;
+}
+
+absl::StatusOr<LockLease> MemoryCacheTier::Process::Lock(std::string_view key, Duration timeout) {
+  if (!tier_.has_locks()) return absl::UnimplementedError("MemoryCacheTier: locks = null");
+  return tier_.options_.locks->Acquire(Concat(cache_, ":", key),
+                                       {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New()});
+}
+
+TierMark MemoryCacheTier::Process::Hold(uint64_t queued, int64_t fencing_token) {
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
+  const auto mine = std::ranges::find(queue_, queued, &Queued::number);
+  if (away || mine == queue_.end()) return {};
+  const std::string key = mine->text;
+  const Lease* const mark = tier_.FindMark(cache_, key);
+  if (mark != nullptr && mark->fencing_token > fencing_token) {
+    queue_.erase(mine);
+    return {.kind = TierMark::Kind::kRefused};
+  }
+  space().leases.erase(key);
+  Accept(*mine);
+  const bool lost = LosesReply();
+  const Lease held = {.process = index_,
+                      .token = Concat("mark ", ++tier_.tokens_),
+                      .position = tier_.position_,
+                      .until = lost ? tier_.clock()->Now() + tier_.options_.lease : Instant::InfiniteFuture(),
+                      .fencing_token = fencing_token};
+  space().leases[key] = held;
+  if (lost) return {};  // The invalidation is sent again.
+  queue_.erase(mine);
+  return {.kind = TierMark::Kind::kStands,
+          .token = held.token,
+          .position = tier_.position_,
+          .bound = tier_.options_.max_staleness};
+}
+
+TierMark MemoryCacheTier::Process::Release(uint64_t queued, const TierMark& held) {
+  SyncPoint();
+  const MutexLock lock(tier_.mutex_);
+  const auto mine = std::ranges::find(queue_, queued, &Queued::number);
+  if (mine == queue_.end()) return {};
+  const std::string key = mine->text;
+  Lease* const mark = tier_.FindMark(cache_, key);
+  const bool stood = mark != nullptr && mark->token == held.token;
+  if (stood) mark->until = std::min(mark->until, tier_.clock()->Now() + tier_.options_.lease);
+  if (away) return {};
+  if (stood) space().leases.erase(key);
+  Accept(*mine);
+  if (LosesReply()) return {};
+  queue_.erase(mine);
+  return {.kind = stood ? TierMark::Kind::kStands : TierMark::Kind::kLost,
+          .position = tier_.position_,
+          .bound = tier_.options_.max_staleness};
 }
 
 bool MemoryCacheTier::Process::AwaitAll(Instant) {

@@ -81,7 +81,7 @@ struct alignas(64) Shard {
   Retired retired STOCKADE_GUARDED_BY(kShardMutex);
   // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be.
   Waiter::List ready STOCKADE_GUARDED_BY(kShardMutex);
-  // If options.strict, by the key's hash.
+  // If locks_reads(), by the key's hash.
   std::unordered_map<uint64_t, Updates> updates STOCKADE_GUARDED_BY(kShardMutex);
   int clearings STOCKADE_GUARDED_BY(kShardMutex) = 0;     // Invalidations of a tag or of all keys in progress.
   bool closed STOCKADE_GUARDED_BY(kShardMutex) = false;   // No flight begins any more.

@@ -207,7 +207,8 @@ LoadQueue SingleFlight::PreferredQueue(const CacheCall& call) {
 // for an executor.
 void SingleFlight::ChooseQueue(CacheCall& call) {
   call.queue = PreferredQueue(call);
-  call.must_run_here = LoaderFrame::Innermost() != nullptr ||
+  // The write of a strict update waits for nobody who waits for its mark.
+  call.must_run_here = LoaderFrame::Innermost() != nullptr || (strict_in_fleet() && UpdateFrame::InAny()) ||
                        (call.queue != LoadQueue::kNone && ExecutorOf(call.queue)->RunningInThisThread());
   if (call.must_run_here) call.queue = LoadQueue::kNone;
 }
@@ -784,8 +785,9 @@ void SingleFlight::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) {
 
 // Whether the result of a flight that runs is not older than the tier promises.
 bool SingleFlight::MayJoin(const Flight& flight, Instant now) const {
-  return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
-         now < flight.times.begun + tier_->cache->max_staleness();
+  if (tier_ == nullptr || flight.phase != Flight::Phase::kRunning) return true;
+  if (options_.strict) return tier_->Trusts(now) && !flight.tier->unleased;
+  return tier_->Trusts(now) || now < flight.times.begun + tier_->cache->max_staleness();
 }
 
 }  // namespace stockade::cache_internal

@@ -17,6 +17,7 @@
 #include "stockade/base/printable.h"
 #include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "stockade/locks/lock_lease.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -62,11 +63,18 @@ std::vector<FlightPtr> TierSide::Ask(std::span<const FlightPtr> flights, bool as
     return missing;
   }
   for (const FlightPtr& flight : missing) {
-    if (!flight->RunnersTimes().IsBusy()) continue;
+    if (!flight->RunnersTimes().IsBusy() && !core.options_.strict) continue;
     const ShardLock lock(core.shards_[flight->key.shard]);
-    EndBusy(*flight);
+    if (flight->times.IsBusy()) EndBusy(*flight);
+    flight->tier->unleased = flight->tier->lease.token.empty();
   }
   return missing;
+}
+
+// Whether a flight that this thread has begun is loaded although another process may load it, or writes it.
+bool TierSide::LoadsAlone(const Flight& flight, bool nested, Instant now) const {
+  return (nested && now >= flight.RunnersTimes().busy_since + kNestedWait) ||
+         (core.options_.strict && UpdateFrame::Updates(&core, flight.key.hash));
 }
 
 // Asks the tier for some of `flights`, from the first one on, and returns their number. Adds those that are to be
@@ -84,8 +92,8 @@ size_t TierSide::AskPiece(std::span<const FlightPtr> flights, bool nested, std::
     const Instant sent = core.Now();
     for (size_t bytes = 0; taken < most && bytes < kQuestionBytesAtOnce; ++taken) {
       const FlightPtr& flight = flights[taken];
-      if (HoldsLease(*flight) || std::exchange(flight->tier->loads_alone, false) ||
-          (nested && sent >= flight->RunnersTimes().busy_since + kNestedWait) || !TryEncodeKey(*flight)) {
+      if (HoldsLease(*flight) || std::exchange(flight->tier->loads_alone, false) || LoadsAlone(*flight, nested, sent) ||
+          !TryEncodeKey(*flight)) {
         missing.push_back(flight);
         continue;
       }
@@ -311,6 +319,14 @@ size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> load
   const absl::Duration grace =
       std::max<absl::Duration>(core.options_.stale_while_revalidate, core.options_.stale_if_error);
   const size_t most = std::min(flights.size(), kKeysAtOnce);
+  const bool strict = core.options_.strict;
+  const auto has_result = [](const Loaded& result) {
+    return result.answer.ok() || absl::IsNotFound(result.answer.status());
+  };
+  for (size_t n = 0; n < most; ++n) {
+    loaded[n].kept_until = flights[n]->RunnersTimes().begun + cache->max_staleness();
+    loaded[n].refused = strict && has_result(loaded[n]);  // Unless the tier takes it.
+  }
   size_t taken = 0;
   try {
     std::vector<size_t> filled;
@@ -320,9 +336,8 @@ size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> load
     for (size_t bytes = 0; taken < most && bytes < kValueBytesAtOnce; ++taken) {
       const FlightPtr& flight = flights[taken];
       Loaded& result = loaded[taken];
-      const bool absent = absl::IsNotFound(result.answer.status());
-      result.kept_until = flight->RunnersTimes().begun + cache->max_staleness();
-      if ((!result.answer.ok() && !absent) || !HoldsLease(*flight)) continue;
+      if (!has_result(result) || !HoldsLease(*flight)) continue;
+      const bool absent = !result.answer.ok();
       std::string& value = values.emplace_back(absent ? std::string(result.answer.status().message()) : "");
       const absl::Status encoded = GuardCallback<absl::Status>(
           codec_label, [&] { return absent ? absl::OkStatus() : core.EncodeValue(*result.answer, &value); });
@@ -353,7 +368,8 @@ size_t TierSide::Fill(std::span<const FlightPtr> flights, std::span<Loaded> load
     const std::vector<TierFilled> results = cache->Fill(fills);
     for (size_t n = 0; n < filled.size(); ++n) {
       Loaded& result = loaded[filled[n]];
-      result.refused = results[n].kind == TierFilled::Kind::kRefused;
+      result.refused =
+          results[n].kind == TierFilled::Kind::kRefused || (strict && results[n].kind == TierFilled::Kind::kAway);
       result.unstored = results[n].kind == TierFilled::Kind::kUnstored;
       if (results[n].kind == TierFilled::Kind::kStored) {
         result.stamp = {results[n].position, results[n].version};
@@ -656,7 +672,7 @@ absl::Status CacheCore::JoinTier(CacheCore& core) {
   absl::StatusOr<std::unique_ptr<TierCache>> opened = core.options_.tier->Open(core.options_.name, *codec, *core.tier_);
   if (!opened.ok()) return opened.status();
   core.tier_->cache = *std::move(opened);
-  return absl::OkStatus();
+  return core.options_.strict ? core.tier_->cache->CheckStrict() : absl::OkStatus();
 }
 
 }  // namespace stockade::cache_internal
@@ -668,6 +684,14 @@ std::vector<TierInvalidated> TierCache::AwaitMany(std::span<const uint64_t> queu
   for (const uint64_t id : queued) results.push_back(Await(id, with_lease));
   return results;
 }
+
+absl::StatusOr<LockLease> TierCache::Lock(std::string_view, Duration) {
+  return absl::UnimplementedError("the tier has no locks");
+}
+
+TierMark TierCache::Hold(uint64_t, int64_t) { return {}; }
+
+TierMark TierCache::Release(uint64_t, const TierMark&) { return {}; }
 
 absl::Status CacheTier::CheckName(std::string_view what, std::string_view name, size_t longest) {
   const bool printable = std::all_of(name.begin(), name.end(),

@@ -16,6 +16,7 @@
 #include "flight.h"
 #include "shard.h"
 #include "stockade/base/lazy_thread_pool.h"
+#include "stockade/base/mutex.h"
 #include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/cache_core.h"
 
@@ -49,6 +50,11 @@ class TierSide : public TierListener {
   virtual TierInvalidated InvalidateKey(const KeyAt& at, absl::FunctionRef<void()> locally, std::string& key,
                                         bool with_lease);
   virtual absl::Status AwaitInvalidations(absl::Duration timeout);
+  // In strict_update.cc.
+  virtual absl::StatusOr<UpdateReport> Update(const KeyAt& at, LockedWrite write, absl::Duration timeout,
+                                              AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
+  // No call waits from now on.
+  virtual void CancelWaits();
   virtual void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) noexcept STOCKADE_REQUIRES(kShardMutex);
   virtual void QueueUpLater(const FlightPtr& flight) STOCKADE_REQUIRES(kShardMutex);
 
@@ -66,10 +72,18 @@ class TierSide : public TierListener {
   std::atomic<uint64_t> applied{0};
   std::atomic<uint64_t> resets{0};
   std::atomic<size_t> mean_answer{size_t{256} << 10};  // Bytes of the tier's values: a moving mean, a guess at first.
+  Mutex waits_mutex;                                   // Guards what updates wait for besides the time.
+  CondVar waits_end;
+  bool waits_cancelled STOCKADE_GUARDED_BY(waits_mutex) = false;
   // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
   LazyThreadPool notifier{1};
 
  private:
+  absl::Status LockLostError() const;
+  absl::Status AwaitTrust(absl::Duration bound) STOCKADE_EXCLUDES(waits_mutex);
+  absl::Status Settle(const KeyAt& at, std::string_view key, const TierMark& held, bool written,
+                      AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
+  bool LoadsAlone(const Flight& flight, bool nested, Instant now) const;
   size_t AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
                   AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void HandOnAsked(const FlightPtr& flight, bool asked, AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);

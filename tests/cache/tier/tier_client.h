@@ -18,12 +18,14 @@
 
 #include "absl/time/time.h"
 #include "stockade/cache/cache_tier.h"
+#include "stockade/locks/lock_lease.h"
 
 namespace stockade::testing {
 
 using Answer = TierAnswer::Kind;
 using Filled = TierFilled::Kind;
 using Target = TierTarget::Kind;
+using Mark = TierMark::Kind;
 
 // Records the calls of a tier. Thread-safe.
 class TierEar final : public TierListener {
@@ -176,6 +178,13 @@ class TierClient {
   TierInvalidated InvalidateTag(std::string_view tag) { return Invalidate(Target::kTag, tag); }
   TierInvalidated InvalidateAll() { return Invalidate(Target::kAll); }
 
+  TierMark Hold(std::string_view key, int64_t fencing_token) {
+    return cache->Hold(cache->Queue({.kind = Target::kKey, .text = key}), fencing_token);
+  }
+  TierMark Release(std::string_view key, const TierMark& held) {
+    return cache->Release(cache->Queue({.kind = Target::kKey, .text = key}), held);
+  }
+
   bool AwaitAccepted() { return cache->AwaitAll(tier->clock()->Now() + absl::Minutes(1)); }
   bool trusted() const { return tier->clock()->Now() < cache->trusted_until(); }
 
@@ -196,6 +205,11 @@ inline void PrintTo(TierAnswer::Kind kind, std::ostream* out) {
 }
 inline void PrintTo(TierFilled::Kind kind, std::ostream* out) {
   constexpr const char* kNames[] = {"kStored", "kUnstored", "kRefused", "kAway"};
+  *out << kNames[static_cast<int>(kind)];
+}
+
+inline void PrintTo(TierMark::Kind kind, std::ostream* out) {
+  constexpr const char* kNames[] = {"kStands", "kLost", "kRefused", "kAway"};
   *out << kNames[static_cast<int>(kind)];
 }
 

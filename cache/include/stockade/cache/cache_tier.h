@@ -14,10 +14,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 
 namespace stockade {
+
+class LockLease;
 namespace cache_internal {
 class CacheCore;
 }
@@ -37,7 +40,9 @@ class CacheCore;
 //   C3. trusted_until() is in the future only if every invalidation that was accepted before trusted_until() less
 //       max_staleness() has been given to OnInvalidated() or OnReset(), and that call has returned.
 //   C4. The position of an answer is that of a moment within the call.
-//   C5. No call blocks for longer than the tier's time-out.
+//   C5. No call blocks for longer than the tier's time-out, except for AwaitMany() and Lock().
+//   C6. From Hold() until Release(), no question for the key is answered with kHit or kGranted and no value of it is
+//       stored, unless the mark is lost, which Release() tells. This is only for caches with options.strict.
 
 // A value or an absence in the tier.
 struct TierRecord {
@@ -125,6 +130,21 @@ struct TierInvalidated {
   TierLease lease = {};   // If asked for and granted.
 };
 
+// The mark of an update, which keeps the values of a key out of the tier.
+struct TierMark {
+  // As Hold() and Release() return it.
+  enum class Kind {
+    kStands,   // Hold(): it is set. Release(): it had stood since, for the values of all codecs, and is removed.
+    kLost,     // Release(): it was lost. Values from before the write may have been stored in between.
+    kRefused,  // Hold(): there is a mark of a larger fencing token, so this update has lost its lock.
+    kAway,     // The tier has not confirmed it. The invalidation is queued.
+  };
+  Kind kind = Kind::kAway;                      // As above.
+  std::string token = {};                       // Of the mark; empty unless Hold() has set it.
+  uint64_t position = 0;                        // As TierInvalidated::position, unless kRefused or kAway.
+  absl::Duration bound = absl::ZeroDuration();  // The longest max_staleness of all processes, unless kRefused or kAway.
+};
+
 // The side of the cache. Called by one thread of the tier at a time, except for OnLeaseEnded(), with no lock of the
 // tier held. Must not throw.
 class STOCKADE_EXPORT TierListener {
@@ -167,6 +187,21 @@ class STOCKADE_EXPORT TierCache {
   // wait for that in addition to the time-out if leases are asked for, until CancelWaits(). It may replace many by one
   // of all records. The default awaits one after another.
   virtual std::vector<TierInvalidated> AwaitMany(std::span<const uint64_t> queued, bool with_lease);
+  // For updates of strict caches. The defaults are for a tier without locks(): Lock() returns Unimplemented, and the
+  // others kAway.
+  //
+  // Acquires the lock of the updates of `key`, with a fencing token, which is positive. Waits for other updates for at
+  // most `timeout`, and then for the engine of the locks. InvalidArgument: the tier has no place for such a key.
+  // Otherwise the errors of LockService::Acquire().
+  virtual absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout);
+  // As Await(), and in the same step marks the key. The mark is like a lease: it lapses, and is renewed until Release()
+  // or the longest time of a load. Invalidations and Put() of other calls leave it. It replaces one of a smaller token.
+  virtual TierMark Hold(uint64_t queued, int64_t fencing_token);
+  // As Await(), and in the same step removes the mark `held`, which Hold() has returned. The mark is not renewed any
+  // more, whatever this returns.
+  virtual TierMark Release(uint64_t queued, const TierMark& held);
+  // FailedPrecondition: other processes have another max_staleness, which strict caches must not have.
+  virtual absl::Status CheckStrict() { return absl::OkStatus(); }
   // Waits until all queued invalidations of this cache are accepted, at most until `deadline`. Returns whether they
   // are.
   virtual bool AwaitAll(Instant deadline) = 0;
@@ -227,6 +262,8 @@ class STOCKADE_EXPORT CacheTier {
 
   // The clock of trusted_until(), and the one that its caches must have.
   virtual Clock* clock() const = 0;
+  // Whether there are locks for the updates of strict caches: see TierCache::Lock().
+  virtual bool has_locks() const { return false; }
   // `cache` is the cache's name, of at most 64 characters, and `codec` names the format of its values, with at most 32:
   // printable ASCII without braces, colons and spaces. Blocks for at most the time-out; a tier that cannot be reached
   // now is no error. The listener may be called before Open() has returned.

@@ -28,6 +28,7 @@
 #include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/typed_cache.h"
 #include "stockade/cache/loading_cache_options.h"
+#include "stockade/locks/lock_lease.h"
 
 namespace stockade {
 
@@ -350,7 +351,32 @@ class LoadingCache {
   // memory). `write` must not wait for other threads that read the key.
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
                              Duration timeout = absl::InfiniteDuration()) {
-    return core_->UpdateThrough(key, write, timeout);
+    return core_->template UpdateThrough<absl::Status>(key, write, timeout);
+  }
+
+  // The same for a cache with options.strict and a tier: the cache equals its database, in all processes. Takes about
+  // max_staleness of the tier longer than `write`, and updates of one key come one after another: use a tier of its own
+  // with a short one, such as 500 ms.
+  //
+  //   prices.UpdateThrough("air-force-one", [&](const stockade::LockLease& lock) {
+  //     return db.SetPrice("air-force-one", cents, *lock.fencing_token());  // Refuses tokens below the last one.
+  //   });
+  //
+  // Holds the key's lock in all processes (RedisCacheTierOptions::locks), waits until no process has an older value in
+  // its memory, runs `write`, and makes sure that none has got one meanwhile. Until it returns, calls for the key wait,
+  // in all processes, except those by `write` itself. A call that begins after this has returned a settled report sees
+  // no value older than that of `write`, in any process, provided that the database refuses the write of a lock with a
+  // smaller fencing token than the last one that it has taken, and that all processes have the same max_staleness. If
+  // this process dies before the end, nothing is promised about this write.
+  //
+  // Returns a report if `write` returned OK; the update may not be settled. Otherwise returns the error of `write`, or
+  // kInternal if it threw. On these errors `write` did not run, unless it returned them itself: Unavailable (the tier
+  // cannot be reached); Aborted (the lock was lost); InvalidArgument (the tier takes no such key: more than 1,024
+  // bytes, or none); FailedPrecondition (also: the cache is not strict, has no tier, or the lock has no fencing token);
+  // those of LockService::Acquire(); and those above. `timeout` limits the wait for other updates.
+  absl::StatusOr<UpdateReport> UpdateThrough(const Key& key, absl::FunctionRef<absl::Status(const LockLease&)> write,
+                                             Duration timeout = absl::InfiniteDuration()) {
+    return core_->template UpdateThrough<absl::StatusOr<UpdateReport>>(key, write, timeout);
   }
 
   // The number and the weight of all entries, including absences and expired entries that were not requested since.

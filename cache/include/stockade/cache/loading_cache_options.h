@@ -90,8 +90,15 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   // second limit.
   size_t max_batch = 0;
 
-  // Reads wait while UpdateThrough() writes the key: they hold the key's read lock from the lookup to the end of the
-  // load. Waits for that lock are measured on the steady clock and ignore stop tokens, except those of GetAsync().
+  // Reads wait while UpdateThrough() writes the key, so that the cache equals its source. Without a tier, they hold the
+  // key's read lock from the lookup to the end of the load. Waits for that lock are measured on the steady clock and
+  // ignore stop tokens, except those of GetAsync().
+  //
+  // With a tier, which must have locks, this holds for all processes, if all caches of this name are strict. Reads hold
+  // no lock, and hits cost what they cost with a tier. The price is on updates: each takes max_staleness of the tier
+  // longer than its write. While the process cannot reach the tier, it stores no values, and loads for each call, with
+  // at most two loads of a key at a time. Values that the codec refuses, and keys that the tier takes not, are never
+  // stored. stale_if_error must be 0.
   bool strict = false;
 
   // Permanently expired entries are removed when later entries are stored. If nothing is stored, a sweep over the cache
@@ -113,7 +120,7 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
 
   // A second level that the caches of this name in all processes share (redis_cache_tier.h, cache_tier.h): one load per
   // key in the whole fleet, and invalidations that reach every process. The callbacks need a codec. Its clock must be
-  // `clock`. Cannot be combined with `strict`. docs/CACHE.md, "Across machines", says what changes.
+  // `clock`. docs/CACHE.md, "Across machines", says what changes.
   std::shared_ptr<CacheTier> tier = nullptr;
 
   // The seed of the random numbers for jitter and XFetch. 0: the system chooses a seed.
@@ -151,6 +158,15 @@ struct STOCKADE_EXPORT WarmUpOptions {
 
   // InvalidArgument if a field is invalid; the message names the field and its value.
   absl::Status Validate() const;
+};
+
+// The result of an update of a strict cache with a tier whose write was done.
+struct UpdateReport {
+  // Whether the tier has confirmed the end of the update, so that no process returns an older value. If not, others may
+  // do so until max_staleness has passed after AwaitInvalidations() has returned OK, or until the next settled update
+  // of the key. Do not write again for that.
+  bool settled = true;
+  absl::Status reason = {};  // Why it is not settled.
 };
 
 // Counts of the requested keys; repeated keys count once.

@@ -25,6 +25,8 @@
 
 namespace stockade {
 
+class LockService;
+
 // Times of a MemoryCacheTier.
 struct MemoryCacheTierOptions {
   // The clock of the caches, too: a ManualClock in tests whose time passes only when they say so. Not null; must
@@ -35,6 +37,9 @@ struct MemoryCacheTierOptions {
   absl::Duration retry_after = absl::Milliseconds(5);  // After which a call asks again that waits for another process.
   absl::Duration max_ttl = absl::Hours(24);            // The longest life of a record, with its grace.
   size_t max_value_bytes = size_t{16} << 20;           // Larger values are not stored.
+  // For the updates of strict caches, such as a LocalLockService; null: there are no such caches. Must outlive the
+  // tier.
+  LockService* locks = nullptr;
 };
 
 // A second level in memory, for the tests of a program that has RedisCacheTier in production: a test opens several
@@ -86,6 +91,7 @@ class STOCKADE_EXPORT MemoryCacheTier final : public CacheTier, public std::enab
   // Several caches of one name may be open. InvalidArgument: a name is invalid.
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override;
+  bool has_locks() const override { return options_.locks != nullptr; }
 
   // The caches that were opened, also those that are closed by now.
   size_t opened() const;
@@ -124,6 +130,9 @@ class STOCKADE_EXPORT MemoryCacheTier final : public CacheTier, public std::enab
     std::string token;
     uint64_t position;
     Instant until;
+    int64_t fencing_token = 0;  // Of a mark; 0: it is none.
+
+    bool is_mark() const { return fencing_token != 0; }
   };
   struct Entry {
     uint64_t position;
@@ -148,6 +157,8 @@ class STOCKADE_EXPORT MemoryCacheTier final : public CacheTier, public std::enab
   TierAnswer Answer(const Process& process, const TierAsk& question, Instant now) STOCKADE_REQUIRES(mutex_);
   TierFilled Store(const Process& process, const TierFill& fill, Instant now) STOCKADE_REQUIRES(mutex_);
   uint64_t Append(const std::string& cache, TierTarget::Kind kind, const std::string& text) STOCKADE_REQUIRES(mutex_);
+  // The mark of a key, or null. Leases of marks do not lapse before Release().
+  Lease* FindMark(const std::string& cache, const std::string& key) STOCKADE_REQUIRES(mutex_);
   void Tell(const Event& event) const STOCKADE_REQUIRES(mutex_) {
     if (observer_) observer_(event);
   }
@@ -198,6 +209,9 @@ class STOCKADE_EXPORT MemoryCacheTier::Process final : public TierCache {
   void Fail(std::string_view key, const TierLease& lease) override;
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout) override;
+  TierMark Hold(uint64_t queued, int64_t fencing_token) override;
+  TierMark Release(uint64_t queued, const TierMark& held) override;
   bool AwaitAll(Instant deadline) override;
   void CancelWaits() override { waits_cancelled = true; }
   Instant trusted_until() const override { return trusted_until_.load(std::memory_order_acquire); }

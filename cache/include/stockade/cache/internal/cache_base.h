@@ -99,6 +99,10 @@ class STOCKADE_EXPORT CacheBase {
   absl::Status StartRefreshThreads();
   [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
   bool HasLoader() const { return has_.load || has_.load_all; }
+  // Strict caches are of two kinds. In one process, reads hold the lock of their key. Over a fleet, with a tier, they
+  // do not, and updates wait until no process has an older value (strict_update.cc).
+  bool locks_reads() const { return options_.strict && options_.tier == nullptr; }
+  bool strict_in_fleet() const { return options_.strict && options_.tier != nullptr; }
 
   // The operations that depend on the types of the cache. They may throw, except for the loads.
   virtual std::unique_ptr<const KeyHolder> KeepKey(const void* key) const = 0;

@@ -116,6 +116,8 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   void InvalidateUnknown() noexcept STOCKADE_EXCLUDES(kShardMutex);
   absl::Status UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout)
       STOCKADE_EXCLUDES(kShardMutex);
+  absl::StatusOr<UpdateReport> UpdateThrough(const KeyAt& at, LockedWrite write, absl::Duration timeout)
+      STOCKADE_EXCLUDES(kShardMutex);
 
   // Whether a hit may use what it has read in `slot`, whose `seq` and `plain_hit_until` were these.
   bool MayHit(const Slot& slot, uint32_t seq, Instant plain_hit_until) const {
@@ -186,6 +188,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   bool Park(const AsyncPtr& async) STOCKADE_EXCLUDES(kShardMutex);
 
   // Strict reads and updates (changes.cc).
+  absl::Status CheckMayUpdate() const;
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
   absl::Status Update(const KeyAt& at, absl::FunctionRef<absl::Status()> write, absl::Duration timeout,
@@ -203,7 +206,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   const bool puts_are_plain_;    // A Put without options neither runs user code nor expires.
   const bool hits_are_checked_;  // By MayHit(): they depend on a tier or on idle_ttl.
   const std::string write_label_;
-  const std::unique_ptr<KeyLocks> key_locks_;  // Held by updates and, if options_.strict, by reads.
+  const std::unique_ptr<KeyLocks> key_locks_;  // Held by updates and, if locks_reads(), by reads.
   LazyThreadPool async_read_pool_;             // Strict reads without a thread wait here, never on a user's executor.
 };
 

@@ -8,11 +8,14 @@
 #include <string>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/pinned.h"
 #include "stockade/cache/internal/slots.h"
 #include "stockade/cache/removal.h"
+#include "stockade/locks/lock_lease.h"
 
 namespace stockade::cache_internal {
 
@@ -21,6 +24,8 @@ namespace stockade::cache_internal {
 // A value or an error.
 using Answer = absl::StatusOr<Pinned>;
 using AnswerCallback = absl::AnyInvocable<void(Answer)>;
+// The write of an update that holds a lock in all processes.
+using LockedWrite = absl::FunctionRef<absl::Status(const LockLease&)>;
 
 // The loader of one call: a CacheLoader.
 using LoaderPtr = std::shared_ptr<const void>;

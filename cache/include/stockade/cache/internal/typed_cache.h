@@ -350,7 +350,9 @@ class TypedCache final : public CacheCore {
     }
   }
 
-  absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write, absl::Duration timeout) {
+  // `Write` is one of the two functions that CacheCore::UpdateThrough() takes.
+  template <typename Result, typename Write>
+  Result UpdateThrough(const Key& key, Write write, absl::Duration timeout) {
     CheckFork();
     try {
       const KeyAt at = Hashed(key);
