@@ -321,10 +321,10 @@ bool RedisTier::RenewLeases() {
     const std::span<const DueLease> part =
         std::span(due).subspan(first, std::min(kLeasesPerCommand, due.size() - first));
     std::vector<std::string_view> keys = {keys_.state};
-    for (const DueLease& lease : part) keys.push_back(lease.key);
+    for (const DueLease& lease : part) keys.push_back(lease.id.key);
     RedisCommand& extend = commands.emplace_back(TierExtendScript(), keys);
     extend.Arg(reign->incarnation).Arg(absl::ToInt64Milliseconds(options_.lease));
-    for (const DueLease& lease : part) extend.Arg(lease.token);
+    for (const DueLease& lease : part) extend.Arg(lease.id.token);
     extend.Idempotent();
   }
   const std::vector<absl::StatusOr<RedisReply>> replies = service_->RunMany(commands, reign->Call(options_.timeout));
@@ -336,7 +336,7 @@ bool RedisTier::RenewLeases() {
     const size_t at = n % kLeasesPerCommand;
     if (!reply.ok() || at >= reply->elements().size()) continue;  // It stays due.
     if (cache == nullptr || cache->number() != due[n].cache) cache = FindCache(due[n].cache);
-    if (cache != nullptr) cache->ApplyRenewal(due[n].token, reply->elements()[at].integer() == 1, sent);
+    if (cache != nullptr) cache->ApplyRenewal(due[n].id, reply->elements()[at].integer() == 1, sent);
   }
   return more;
 }

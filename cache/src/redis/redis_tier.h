@@ -77,6 +77,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   RedisTier& operator=(const RedisTier&) = delete;
 
   Clock* clock() const override { return clock_; }
+  bool has_locks() const override { return options_.locks != nullptr; }
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override;
   TierStats Stats() const override;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "redis_tier_scripts.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -94,8 +95,8 @@ void RedisTierCache::Close() {
   {
     const MutexLock lock(tier_->mutex());
     if (!tier_->Remove(*this)) return;
-    for (const auto& [token, lease] : state_->leases) {
-      ends.push_back(EndLeaseCommand(std::string_view(lease.key).substr(keys_.leases.size()), token, false));
+    for (const auto& [id, lease] : state_->leases) {
+      ends.push_back(EndLeaseCommand(std::string_view(id.key).substr(keys_.leases.size()), id.token, false));
     }
     state_->leases.clear();
     dropped = state_->queue.size();
@@ -294,7 +295,7 @@ void RedisTierCache::ReadAnswer(const TierReign& reign, std::string_view key, co
     answer.kind = TierAnswer::Kind::kGranted;
     answer.lease = {.token = token, .position = position};
     const MutexLock lock(tier_->mutex());
-    AddLease(reign, key, token, sent);
+    AddLease(reign, {token, keys_.Lease(key)}, sent);
   } else if (busy) {
     answer.kind = TierAnswer::Kind::kBusy;
     const absl::Duration lease = tier_->options().lease;
@@ -323,7 +324,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
   {
     const MutexLock lock(tier_->mutex());
     reign = tier_->UsableReign();
-    for (const TierFill& fill : fills) state_->leases.erase(fill.lease.token);
+    for (const TierFill& fill : fills) state_->leases.erase({fill.lease.token, keys_.Lease(fill.key)});
   }
   std::vector<RedisCommand> commands;
   std::vector<size_t> sent;
@@ -396,7 +397,7 @@ void RedisTierCache::Fail(std::string_view key, const TierLease& lease) {
   if (lease.token.size() != kTierTokenBytes) return;
   {
     const MutexLock lock(tier_->mutex());
-    state_->leases.erase(lease.token);
+    state_->leases.erase({lease.token, keys_.Lease(key)});
     if (tier_->UsableReign() == nullptr) return;
   }
   EndLeaseAsync(key, lease.token);
@@ -404,28 +405,27 @@ void RedisTierCache::Fail(std::string_view key, const TierLease& lease) {
 
 // Leases.
 
-void RedisTierCache::AddLease(const TierReign& reign, std::string_view key, const std::string& token, Instant sent) {
+void RedisTierCache::AddLease(const TierReign& reign, LeaseId id, Instant sent) {
   const TierReignPtr& present = tier_->reign();
   if (present == nullptr || present->ordinal != reign.ordinal) return;  // The lease is void.
   const RedisCacheTierOptions& options = tier_->options();
-  state_->leases.insert_or_assign(
-      token,
-      HeldLease{.key = keys_.Lease(key), .renew_at = sent + options.lease / 4, .drop_at = sent + options.max_load});
+  state_->leases.insert_or_assign(std::move(id),
+                                  HeldLease{.renew_at = sent + options.lease / 4, .drop_at = sent + options.max_load});
   if (state_->leases.size() == 1) tier_->WakeThread();
 }
 
 bool RedisTierCache::CollectDueLeases(Instant now, size_t most, std::vector<DueLease>& due) {
   absl::erase_if(state_->leases, [&](const auto& held) { return held.second.drop_at <= now; });
-  for (const auto& [token, lease] : state_->leases) {
+  for (const auto& [id, lease] : state_->leases) {
     if (lease.renew_at > now) continue;
     if (due.size() == most) return true;
-    due.push_back({number_, token, lease.key});
+    due.push_back({number_, id});
   }
   return false;
 }
 
-void RedisTierCache::ApplyRenewal(const std::string& token, bool renewed, Instant sent) {
-  const auto held = state_->leases.find(token);
+void RedisTierCache::ApplyRenewal(const LeaseId& id, bool renewed, Instant sent) {
+  const auto held = state_->leases.find(id);
   if (held == state_->leases.end()) return;
   if (renewed) {
     held->second.renew_at = sent + tier_->options().lease / 4;
@@ -459,30 +459,29 @@ uint64_t RedisTierCache::Queue(const TierTarget& target) {
   return state_->queue.Add(TierInvalidation(target), tier_->clock()->Now());
 }
 
+// Whether this call is to send an invalidation that is held. Otherwise the tier's thread does, or has done so.
+bool RedisTierCache::BeginSending(uint64_t queued) {
+  PendingInvalidation* const pending = state_->queue.Find(queued);
+  if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) return false;
+  pending->state = PendingInvalidation::State::kSending;
+  return true;
+}
+
 TierInvalidated RedisTierCache::Await(uint64_t queued, bool with_lease) {
   tier_->CheckFork();
   const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
   {
     const MutexLock lock(tier_->mutex());
     InvalidationQueue& queue = state_->queue;
-    PendingInvalidation* const pending = queue.Find(queued);
-    if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) {
+    if (!BeginSending(queued)) {
       while (queue.Find(queued) != nullptr) {
         if (tier_->away() || !tier_->AwaitChange(deadline)) break;
       }
       if (queue.Find(queued) != nullptr) return {};
       return {.accepted = true, .position = tier_->newest_accepted()};
     }
-    pending->state = PendingInvalidation::State::kSending;
   }
-  TierInvalidated result = Send(queued, with_lease, deadline);
-  if (!result.accepted) {
-    const MutexLock lock(tier_->mutex());
-    state_->queue.Enqueue(queued);
-    tier_->WakeThread();
-    tier_->NotifyChange();  // Questions that wait for it.
-  }
-  return result;
+  return Send(queued, {.with_lease = with_lease}, deadline, nullptr);
 }
 
 // With leases this thread sends them. Others, and those that it could not send, the tier's thread sends.
@@ -510,10 +509,7 @@ void RedisTierCache::SendWithLeases(std::span<const uint64_t> queued, std::span<
   {
     const MutexLock lock(tier_->mutex());
     for (size_t index = 0; index < queued.size(); ++index) {
-      PendingInvalidation* const pending = state_->queue.Find(queued[index]);
-      if (pending == nullptr || pending->state != PendingInvalidation::State::kHeld) continue;
-      pending->state = PendingInvalidation::State::kSending;
-      mine.push_back(index);
+      if (BeginSending(queued[index])) mine.push_back(index);
     }
   }
   std::span<const size_t> rest = mine;
@@ -579,14 +575,15 @@ size_t RedisTierCache::SendSome(std::span<const uint64_t> queued, std::span<cons
 TierInvalidated RedisTierCache::Accepted(const TierReign& reign, const absl::StatusOr<RedisReply>& reply,
                                          const std::string& key, const std::string& token, Instant sent) {
   TierInvalidated accepted = {.accepted = true, .position = reign.Expose(NumberAt(reply->elements(), 1))};
-  if (NumberAt(reply->elements(), 2) == 1) {
-    AddLease(reign, key, token, sent);
+  if (!token.empty() && NumberAt(reply->elements(), 2) == 1) {
+    AddLease(reign, {token, keys_.Lease(key)}, sent);
     accepted.lease = {.token = token, .position = accepted.position};
   }
   return accepted;
 }
 
-TierInvalidated RedisTierCache::Send(uint64_t id, bool with_lease, Instant deadline) {
+// If it is not accepted, the tier's thread sends it as a plain invalidation.
+TierInvalidated RedisTierCache::Send(uint64_t id, const InvalidationExtra& extra, Instant deadline, TierMark* mark) {
   std::string token;
   std::string key;
   bool may_be_granted = false;
@@ -597,27 +594,38 @@ TierInvalidated RedisTierCache::Send(uint64_t id, bool with_lease, Instant deadl
     uint64_t applied = 0;
     {
       const MutexLock lock(tier_->mutex());
-      if (with_lease && token.empty()) token = tier_->NewLeaseToken();
+      if (extra.with_lease && token.empty()) token = tier_->NewLeaseToken();
       reign = tier_->AwaitReign(heartbeat, deadline);
       if (reign == nullptr) break;
       applied = tier_->applied();
       const PendingInvalidation& pending = *state_->queue.Find(id);
       key = pending.text;
-      command = InvalidateCommand(*reign, pending, token);
+      command = InvalidateCommand(*reign, pending, token, extra);
     }
     if (heartbeat > 0) tier_->AwaitServer(*reign, deadline);
     sent = tier_->clock()->Now();
     const absl::StatusOr<RedisReply> reply = tier_->calls().Run(*command, reign->Call(deadline - sent));
     tier_->RecordReply(reply.status());
-    may_be_granted |= with_lease && RedisOutcomeUnknown(reply.status());
+    may_be_granted |= extra.with_lease && RedisOutcomeUnknown(reply.status());
     const MutexLock lock(tier_->mutex());
     const SendResult result = ApplyReply(id, *reign, applied, reply);
-    if (result == SendResult::kAccepted) return Accepted(*reign, reply, key, token, sent);
+    if (result == SendResult::kAccepted) {
+      if (mark != nullptr) *mark = ReadMark(*reign, reply->elements(), key, extra, sent);
+      return Accepted(*reign, reply, key, token, sent);
+    }
+    if (result == SendResult::kOutranked) {
+      mark->kind = TierMark::Kind::kRefused;
+      return {};
+    }
     if (result == SendResult::kOtherReign) heartbeat = tier_->RequestHeartbeat();
     const bool transient = absl::IsUnavailable(reply.status()) && RedisOutcomeUnknown(reply.status());
     if (result == SendResult::kFailed && !transient) break;
   }
   if (may_be_granted) EndLeaseAsync(key, token);
+  const MutexLock lock(tier_->mutex());
+  state_->queue.Enqueue(id);
+  tier_->WakeThread();
+  tier_->NotifyChange();  // Questions that wait for it.
   return {};
 }
 
@@ -642,29 +650,33 @@ bool RedisTierCache::ApplyRetry(uint64_t id, const TierReign& reign, uint64_t ap
   return result == SendResult::kOtherCodecs;
 }
 
+std::vector<TierEntryKeys> RedisTierCache::CodecKeys() const {
+  std::vector<TierEntryKeys> keys;
+  for (const absl::string_view codec : absl::StrSplit(state_->codecs, ' ', absl::SkipEmpty())) {
+    keys.emplace_back(tier_->keys(), name_, std::string_view(codec.data(), codec.size()));
+  }
+  return keys;
+}
+
 RedisCommand RedisTierCache::InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending,
-                                               std::string_view token) const {
+                                               std::string_view token, const InvalidationExtra& extra) const {
   std::vector<std::string> keys = {tier_->keys().state, tier_->keys().journal};
   size_t own = 0;
   if (pending.scope == TierScope::kKey) {
-    for (std::string_view rest = state_->codecs; !rest.empty();) {
-      const size_t end = std::min(rest.find(' '), rest.size());
-      const std::string_view codec = rest.substr(0, end);
-      if (codec == codec_) own = keys.size() + 2;  // The lease. Lua counts from 1.
-      for (std::string& entry : TierEntryKeys(tier_->keys(), name_, codec).Entry(pending.text)) {
-        keys.push_back(std::move(entry));
-      }
-      rest.remove_prefix(std::min(end + 1, rest.size()));
+    for (const TierEntryKeys& codec : CodecKeys()) {
+      if (codec.leases == keys_.leases) own = keys.size() + 2;  // The lease. Lua counts from 1.
+      for (std::string& entry : codec.Entry(pending.text)) keys.push_back(std::move(entry));
     }
   }
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   const RedisCacheTierOptions& options = tier_->options();
   const char scope = static_cast<char>(pending.scope);
-  const bool repeat = pending.sent_in == reign.ordinal;
+  const bool repeat = pending.sent_in == reign.ordinal && extra.mark.empty();
   return WithArgs(RedisCommand(TierInvalidateScript(), views), reign.incarnation, pending.operation,
                   options.journal_length, name_, std::string_view(&scope, 1), pending.text, state_->codecs,
                   repeat ? std::to_string(pending.sent_after) : std::string(), own > 0 ? token : std::string_view(),
-                  absl::ToInt64Milliseconds(options.lease), own, tier_->publish_command());
+                  absl::ToInt64Milliseconds(options.lease), own, tier_->publish_command(), extra.mark,
+                  extra.fencing_token);
 }
 
 RedisTierCache::SendResult RedisTierCache::ApplyReply(uint64_t id, const TierReign& reign, uint64_t applied,
@@ -672,13 +684,18 @@ RedisTierCache::SendResult RedisTierCache::ApplyReply(uint64_t id, const TierRei
   PendingInvalidation& pending = *state_->queue.Find(id);
   const std::span<const RedisReply> parts = PartsOf(reply);
   const std::string_view code = CodeOf(parts);
-  if (code == "K" && parts.size() == 4) {
+  if (code == "K" && parts.size() == 5) {
     state_->metrics.Observe(kTierInvalidationSeconds, tier_->clock()->Now() - pending.since);
     state_->metrics.Add(kTierInvalidationsOwn);
     if (NumberAt(parts, 3) == 1) tier_->metrics().Add(kTierTagsDropped);
     state_->queue.Accept(id);
     tier_->RecordAccepted(reign.Expose(NumberAt(parts, 1)));
     return SendResult::kAccepted;
+  }
+  if (code == "W") {
+    state_->queue.Accept(id);  // Its update does not take place.
+    tier_->NotifyChange();
+    return SendResult::kOutranked;
   }
   // A repeat looks for the operation behind the position that was applied before the first attempt that may have run.
   if (RedisOutcomeUnknown(reply.status()) && pending.sent_in != reign.ordinal) {

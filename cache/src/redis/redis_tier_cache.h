@@ -17,11 +17,30 @@
 
 namespace stockade::cache_internal {
 
+// Identifies a lease that a process holds: its token, and its key in Redis. The mark of an update is one lease for each
+// codec, all with one token.
+struct LeaseId {
+  std::string token = {};
+  std::string key = {};
+
+  friend bool operator==(const LeaseId&, const LeaseId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const LeaseId& id) {
+    return H::combine(std::move(hash), id.token, id.key);
+  }
+};
+
 // A lease that the tier's thread is to renew now.
 struct DueLease {
   uint64_t cache = 0;  // The cache's number.
-  std::string token = {};
-  std::string key = {};  // Of the lease in Redis.
+  LeaseId id = {};
+};
+
+// What an invalidation does in the same step: a Put is granted a lease, an update sets or removes its mark.
+struct InvalidationExtra {
+  bool with_lease = false;
+  std::string mark = {};           // Its token; empty: none.
+  std::string fencing_token = {};  // In 8 bytes, of a mark that is to be set.
 };
 
 // One open cache of a tier. Its callers ask, fill and invalidate. The tier's thread renews its leases, and sends the
@@ -39,6 +58,10 @@ class RedisTierCache final : public TierCache {
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
   std::vector<TierInvalidated> AwaitMany(std::span<const uint64_t> queued, bool with_lease) override;
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout) override;
+  TierMark Hold(uint64_t queued, int64_t fencing_token) override;
+  TierMark Release(uint64_t queued, const TierMark& held) override;
+  absl::Status CheckStrict() override;
   bool AwaitAll(Instant deadline) override;
   void CancelWaits() override;
   Instant trusted_until() const override { return tier_->trusted_until(); }
@@ -66,7 +89,7 @@ class RedisTierCache final : public TierCache {
   void DropLeases() STOCKADE_REQUIRES(kTierMutex) { state_->leases.clear(); }
   // Adds leases to `due` until it has `most`, and drops leases older than max_load. Returns whether more are due.
   bool CollectDueLeases(Instant now, size_t most, std::vector<DueLease>& due) STOCKADE_REQUIRES(kTierMutex);
-  void ApplyRenewal(const std::string& token, bool renewed, Instant sent) STOCKADE_REQUIRES(kTierMutex);
+  void ApplyRenewal(const LeaseId& id, bool renewed, Instant sent) STOCKADE_REQUIRES(kTierMutex);
 
   bool has_queued() const STOCKADE_REQUIRES(kTierMutex) { return state_->queue.queued() > 0; }
   // Queues the invalidations that their callers should have sent before `limit`.
@@ -80,8 +103,9 @@ class RedisTierCache final : public TierCache {
       STOCKADE_REQUIRES(kTierMutex);
 
  private:
-  // kOtherCodecs: the command has to name other codecs, which State::codecs has now.
-  enum class SendResult { kAccepted, kOtherCodecs, kOtherReign, kFailed };
+  // kOtherCodecs: the command has to name other codecs, which State::codecs has now. kOutranked: there is a mark of a
+  // larger fencing token.
+  enum class SendResult { kAccepted, kOtherCodecs, kOtherReign, kOutranked, kFailed };
   // A call of Ask().
   struct Asking {
     const std::span<const TierAsk> questions;
@@ -91,7 +115,6 @@ class RedisTierCache final : public TierCache {
     uint64_t heartbeat = 0;         // The heartbeat of this number has to end first.
   };
   struct HeldLease {
-    std::string key = {};  // Of the lease in Redis.
     Instant renew_at = {};
     Instant drop_at = {};
   };
@@ -100,7 +123,7 @@ class RedisTierCache final : public TierCache {
     InvalidationQueue queue STOCKADE_GUARDED_BY(kTierMutex);
     // Those that the invalidation of a key covers, as Redis has last listed them.
     std::string codecs STOCKADE_GUARDED_BY(kTierMutex);
-    absl::flat_hash_map<std::string, HeldLease> leases STOCKADE_GUARDED_BY(kTierMutex) = {};  // By token.
+    absl::flat_hash_map<LeaseId, HeldLease> leases STOCKADE_GUARDED_BY(kTierMutex) = {};
     bool waits_cancelled STOCKADE_GUARDED_BY(kTierMutex) = false;
     ComponentMetrics metrics;  // The last member, because its gauges read the others.
   };
@@ -125,22 +148,30 @@ class RedisTierCache final : public TierCache {
   TierFilled ReadFilled(const TierReign& reign, const TierFill& fill, const absl::StatusOr<RedisReply>& reply);
 
   // Leases.
-  void AddLease(const TierReign& reign, std::string_view key, const std::string& token, Instant sent)
-      STOCKADE_REQUIRES(kTierMutex);
+  void AddLease(const TierReign& reign, LeaseId id, Instant sent) STOCKADE_REQUIRES(kTierMutex);
   RedisCommand EndLeaseCommand(std::string_view key, std::string_view token, bool drop_record) const;
   // Ends a lease after all commands that were sent before, without waiting.
   void EndLeaseAsync(std::string_view key, std::string_view token);
 
   // Invalidations.
-  TierInvalidated Send(uint64_t id, bool with_lease, Instant deadline) STOCKADE_EXCLUDES(kTierMutex);
+  bool BeginSending(uint64_t queued) STOCKADE_REQUIRES(kTierMutex);
+  // Fills in `mark` if `extra` has one.
+  TierInvalidated Send(uint64_t id, const InvalidationExtra& extra, Instant deadline, TierMark* mark)
+      STOCKADE_EXCLUDES(kTierMutex);
+  TierMark SendMark(uint64_t queued, const InvalidationExtra& extra) STOCKADE_EXCLUDES(kTierMutex);
+  TierMark ReadMark(const TierReign& reign, std::span<const RedisReply> parts, std::string_view key,
+                    const InvalidationExtra& extra, Instant sent) STOCKADE_REQUIRES(kTierMutex);
   void SendWithLeases(std::span<const uint64_t> queued, std::span<TierInvalidated> results)
       STOCKADE_EXCLUDES(kTierMutex);
   size_t SendSome(std::span<const uint64_t> queued, std::span<const size_t> indexes, std::span<TierInvalidated> results)
       STOCKADE_EXCLUDES(kTierMutex);
   TierInvalidated Accepted(const TierReign& reign, const absl::StatusOr<RedisReply>& reply, const std::string& key,
                            const std::string& token, Instant sent) STOCKADE_REQUIRES(kTierMutex);
-  RedisCommand InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending,
-                                 std::string_view token) const STOCKADE_REQUIRES(kTierMutex);
+  // `token` is that of the lease to grant, or empty.
+  RedisCommand InvalidateCommand(const TierReign& reign, const PendingInvalidation& pending, std::string_view token,
+                                 const InvalidationExtra& extra = {}) const STOCKADE_REQUIRES(kTierMutex);
+  // The keys of an entry for each registered codec.
+  std::vector<TierEntryKeys> CodecKeys() const STOCKADE_REQUIRES(kTierMutex);
   SendResult ApplyReply(uint64_t id, const TierReign& reign, uint64_t applied, const absl::StatusOr<RedisReply>& reply)
       STOCKADE_REQUIRES(kTierMutex);
 

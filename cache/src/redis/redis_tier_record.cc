@@ -191,6 +191,8 @@ std::string TierTokens::Token(uint64_t end) {
   return token;
 }
 
+std::string TierTokens::MarkToken() { return Token().replace(8, 8, "upd mark"); }
+
 std::string TierTokens::InboxId() { return Incarnation().replace(12, 4, "5c1b"); }
 
 std::string TierTokens::Incarnation() { return absl::StrCat(absl::Hex(random_(), absl::kZeroPad16)); }

@@ -125,6 +125,8 @@ class TierTokens {
   std::string Token();  // Its version is not 0.
   // The token of a lease ends with the id of its process's inbox, or with zeros if `inbox` is empty.
   std::string LeaseToken(std::string_view inbox);
+  // The token of the mark of an update, by whose end the scripts know it.
+  std::string MarkToken();
   // The id of an inbox: 12 random hexadecimal digits, and 5c1b. The tokens of older versions have random ends, from
   // which is_orphaned() (redis_tier_scripts.cc) distinguishes an id by its last digits.
   std::string InboxId();

@@ -47,20 +47,23 @@ local function last_sum(sums)
 end
 )lua";
 
-// Reads leases. A value that is not a lease counts as absent.
+// Reads leases. A value that is not a lease counts as absent. In `number`, whose bytes are `number_bytes`, a lease has
+// its position, and the mark of an update the fencing token, which may exceed Lua's exact numbers.
 constexpr std::string_view kLeases = R"lua(
 local function read_lease(key)
   local text = redis.pcall('get', key)
   if type(text) ~= 'string' or #text ~= 49 or string.byte(text) ~= 76 then return nil end
-  local _, incarnation, token, position, granted = struct.unpack('>Bc16c16I8I8', text)
-  return {incarnation = incarnation, token = token, position = position, granted = granted}
+  local _, incarnation, token, number_bytes, granted = struct.unpack('>Bc16c16c8I8', text)
+  return {incarnation = incarnation, token = token, number_bytes = number_bytes,
+          position = struct.unpack('>I8', number_bytes), granted = granted}
 end
+local function is_mark(token) return string.sub(token, 9) == 'upd mark' end
 local function now_ms()
   local time = call('time')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
-local function set_lease(key, incarnation, token, position, ms)
-  call('set', key, 'L' .. incarnation .. token .. struct.pack('>I8I8', position, now_ms()), 'px', ms)
+local function set_lease(key, incarnation, token, number_bytes, ms)
+  call('set', key, 'L' .. incarnation .. token .. number_bytes .. struct.pack('>I8', now_ms()), 'px', ms)
 end
 )lua";
 
@@ -282,7 +285,7 @@ if lease and lease.incarnation == ARGV[1] then
   if age < 0 then
     -- The server's clock was set back, and the lease would last for as much longer. It begins again.
     life, age = math.min(life, tonumber(ARGV[5])), 0
-    set_lease(KEYS[3], ARGV[1], lease.token, lease.position, ARGV[5])
+    set_lease(KEYS[3], ARGV[1], lease.token, lease.number_bytes, ARGV[5])
   end
   if life >= 0 then
     local short = math.floor(0.4 * tonumber(ARGV[5]))
@@ -294,7 +297,7 @@ if lease and lease.incarnation == ARGV[1] then
     return {'B', sequence, left or 0, expired, life, age, woken}
   end
 end
-set_lease(KEYS[3], ARGV[1], ARGV[4], sequence, ARGV[5])
+set_lease(KEYS[3], ARGV[1], ARGV[4], struct.pack('>I8', sequence), ARGV[5])
 return {'G', sequence, left or 0, expired}
 )lua";
 
@@ -356,16 +359,26 @@ return extended
 // ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't', 'a', or 'm': all that
 //       processes have in memory), 6 key or tag, 7 the list of codecs of the keys, 8 '' or, for a repeat, a position
 //       from before the operation, 9 token of the lease to grant, or '', 10 its milliseconds, 11 the number
-//       of its key in KEYS, 12 command that publishes, or ''.
-// Answers {'R', list of codecs} if other codecs are registered; or {'K', position, 1 if the lease is granted, 1 if tags
-// were dropped}.
+//       of its key in KEYS, 12 command that publishes, or '', 13 token of the mark to set or to remove, or '', 14 its
+//       fencing token in 8 bytes if it is to be set, or ''.
+// Answers {'R', list of codecs} if other codecs are registered; {'W'} if there is a mark of a larger fencing token; or
+// {'K', position, 1 if the lease is granted or the mark was there for each codec, 1 if tags were dropped, max_staleness
+// in milliseconds}.
+//
+// Marks of other calls stay, and then no lease is granted. A mark that is to be set replaces them.
 //
 // The script deletes first, so that the values are gone even if the server is out of memory; it does not refuse the
 // writes that follow. No record has a tag of more than 255 bytes, so the state has none. Only foreign changes of the
 // state can remove all codecs. Then all records of the cache become void.
 constexpr std::string_view kInvalidate = R"lua(
-local state = read_state('i', 'q', 'T', 'k', 'c:' .. ARGV[4], 'm', 'b')
-local sequence = position(state[2])
+-- Of two numbers in 8 bytes.
+local function is_above(a, b)
+  local a_high, a_low = struct.unpack('>I4I4', a)
+  local b_high, b_low = struct.unpack('>I4I4', b)
+  return a_high > b_high or a_high == b_high and a_low > b_low
+end
+local state = read_state('i', 'q', 'T', 'k', 'c:' .. ARGV[4], 'm', 'b', 'B')
+local sequence, bound = position(state[2]), span(state[8])
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 if ARGV[5] == 'k' and (state[5] or '') ~= ARGV[7] then return {'R', state[5] or ''} end
 if ARGV[8] ~= '' then
@@ -373,12 +386,29 @@ if ARGV[8] ~= '' then
   for _, entry in ipairs(entries) do
     if entry[2][2] == ARGV[2] then
       local lease = ARGV[9] ~= '' and read_lease(KEYS[tonumber(ARGV[11])])
-      return {'K', tonumber(string.match(entry[1], '^%d+')), lease and lease.token == ARGV[9] and 1 or 0, 0}
+      return {'K', tonumber(string.match(entry[1], '^%d+')), lease and lease.token == ARGV[9] and 1 or 0, 0, bound}
     end
   end
 end
-for n = 5, #KEYS, 3 do wake(KEYS[n], KEYS[n - 1], ARGV[12]) end
-if #KEYS > 2 then call('del', unpack(KEYS, 3)) else call('hdel', KEYS[1], 'h') end
+local marks, stood = {}, #KEYS > 2
+for n = 4, #KEYS, 3 do
+  local lease = read_lease(KEYS[n])
+  local mark = lease and lease.incarnation == ARGV[1] and is_mark(lease.token)
+  local mine = mark and lease.token == ARGV[13]
+  if mark and ARGV[14] ~= '' and is_above(lease.number_bytes, ARGV[14]) then return {'W'} end
+  stood = stood and mine
+  marks[n] = mark and not mine and ARGV[14] == ''
+end
+local gone = {}
+for n = 4, #KEYS, 3 do
+  gone[#gone + 1] = KEYS[n - 1]
+  if not marks[n] then
+    wake(KEYS[n + 1], KEYS[n], ARGV[12])
+    gone[#gone + 1] = KEYS[n]
+    gone[#gone + 1] = KEYS[n + 1]
+  end
+end
+if #gone > 0 then call('del', unpack(gone)) else call('hdel', KEYS[1], 'h') end
 sequence = sequence + 1
 local message = table.concat({ARGV[1], string.format('%.0f', sequence), ARGV[5], ARGV[4], ARGV[6]}, ' ')
 local sums = state[6] or ' '
@@ -401,10 +431,13 @@ if type(added) == 'table' and added.err then
   call('del', KEYS[2])
   append()
 end
-local granted, dropped = 0, 0
-if ARGV[9] ~= '' then
-  set_lease(KEYS[tonumber(ARGV[11])], ARGV[1], ARGV[9], sequence, ARGV[10])
+local granted, dropped = stood and ARGV[13] ~= '' and 1 or 0, 0
+if ARGV[9] ~= '' and not marks[tonumber(ARGV[11])] then
+  set_lease(KEYS[tonumber(ARGV[11])], ARGV[1], ARGV[9], struct.pack('>I8', sequence), ARGV[10])
   granted = 1
+end
+if ARGV[14] ~= '' then
+  for n = 4, #KEYS, 3 do set_lease(KEYS[n], ARGV[1], ARGV[13], ARGV[14], ARGV[10]) end
 end
 if ARGV[5] == 't' and (tag_bytes > 10000000 or call('hlen', KEYS[1]) > 100000) then
   local fields, caches = {'i', 'q', 'm', 'w', 'o', 'T', 'B', 'k'}, {}
@@ -429,7 +462,7 @@ if ARGV[12] ~= '' then
   -- The user may lack the right, or the server the command: then the other processes read the journal.
   redis.pcall(ARGV[12], string.sub(KEYS[1], 1, -2) .. 'c', message)
 end
-return {'K', sequence, granted, dropped}
+return {'K', sequence, granted, dropped, bound}
 )lua";
 
 constexpr std::string_view kCall = "local call = redis.call";

@@ -654,5 +654,94 @@ TEST_P(TierContractTest, TrimmedJournal_EntriesAreAskedForAndNotLoaded) {
   EXPECT_EQ(db.reads(), 12);
 }
 
+// Marks of updates.
+
+TEST_P(TierContractTest, Hold_UntilReleased_QuestionsAreBusyAndNothingIsStored) {
+  auto [a, b] = NewClients();
+  const TierAnswer granted = a.Ask("k");
+  ASSERT_EQ(granted.kind, Answer::kGranted);
+  const TierMark held = b.Hold("k", 1);
+  ASSERT_EQ(held.kind, Mark::kStands);
+  EXPECT_EQ(held.bound, b.cache->max_staleness());
+  EXPECT_GT(held.position, granted.lease.position);
+  EXPECT_EQ(a.Fill("k", granted.lease, "old").kind, Filled::kRefused);
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(a.Ask("k").kind, Answer::kBusy) << step;
+    EXPECT_EQ(b.Ask("k").kind, Answer::kBusy) << step;
+    if (step == 0) EXPECT_TRUE(a.InvalidateKey("k").accepted);
+    if (step == 1) {
+      const TierInvalidated put = b.Invalidate(Target::kKey, "k", /*with_lease=*/true);
+      EXPECT_TRUE(put.accepted);
+      EXPECT_EQ(put.lease.token, "") << "a Put stores nothing";
+    }
+    if (step == 2) EXPECT_TRUE(a.InvalidateAll().accepted);
+  }
+  EXPECT_EQ(a.Load("other", "v").kind, Filled::kStored);
+  const TierMark released = b.Release("k", held);
+  EXPECT_EQ(released.kind, Mark::kStands);
+  EXPECT_EQ(released.bound, b.cache->max_staleness());
+  EXPECT_GT(released.position, held.position);
+  EXPECT_EQ(a.Load("k", "new").kind, Filled::kStored);
+  fleet->AwaitHeartbeats();
+  EXPECT_EQ(a.ear->heard().front().position, held.position);
+  EXPECT_EQ(a.ear->heard().back().position, released.position);
+}
+
+TEST_P(TierContractTest, Hold_RemovesTheValue) {
+  auto [a, b] = NewClients();
+  ASSERT_EQ(a.Load("k", {.bytes = "old", .tags = {"t"}}).kind, Filled::kStored);
+  const TierMark held = b.Hold("k", 1);
+  EXPECT_FALSE(a.Ask("k").record.has_value());
+  EXPECT_EQ(b.Release("k", held).kind, Mark::kStands);
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+}
+
+// The largest tokens differ by less than a double shows.
+TEST_P(TierContractTest, Hold_WhileAnotherMarkStands_TheLargerTokenWins) {
+  auto [a, b] = NewClients();
+  for (const int64_t first : {int64_t{1}, int64_t{255}, int64_t{0xffffffff}, int64_t{1} << 53, INT64_MAX - 1}) {
+    const TierMark older = a.Hold("k", first);
+    ASSERT_EQ(older.kind, Mark::kStands);
+    const TierMark newer = b.Hold("k", first + 1);
+    ASSERT_EQ(newer.kind, Mark::kStands) << first;
+    EXPECT_EQ(a.Hold("k", first).kind, Mark::kRefused) << first;
+    EXPECT_EQ(a.Release("k", older).kind, Mark::kLost);
+    EXPECT_EQ(a.Ask("k").kind, Answer::kBusy) << "the other update's mark stands";
+    EXPECT_EQ(b.Release("k", newer).kind, Mark::kStands) << first;
+    EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+    EXPECT_TRUE(a.InvalidateKey("k").accepted);
+  }
+  EXPECT_EQ(fleet->leases(), 0u);
+}
+
+TEST_P(TierContractTest, Release_TheMarkHasLapsed_IsLost) {
+  auto [a, b] = NewClients();
+  const TierMark held = a.Hold("k", 1);
+  ASSERT_EQ(held.kind, Mark::kStands);
+  fleet->LapseLeases();
+  EXPECT_EQ(b.Load("k", "old").kind, Filled::kStored);
+  EXPECT_EQ(a.Release("k", held).kind, Mark::kLost);
+  EXPECT_EQ(b.Ask("k").kind, Answer::kGranted) << "the value is gone";
+}
+
+TEST_P(TierContractTest, Release_InANewReign_IsLost) {
+  TierClient a = NewClient();
+  const TierMark held = a.Hold("k", 1);
+  ASSERT_EQ(held.kind, Mark::kStands);
+  fleet->BeginReign();
+  fleet->AwaitHeartbeats();
+  EXPECT_EQ(a.Release("k", held).kind, Mark::kLost);
+}
+
+TEST_P(TierContractTest, Locks_NotGiven_ThereAreNoUpdates) {
+  TierClient a = NewClient();
+  EXPECT_FALSE(a.tier->has_locks());
+  EXPECT_EQ(CodeOf(a.cache->Lock("k", absl::Seconds(1)).status()), "UNIMPLEMENTED");
+  LoadingCacheOptions options = InTier({.strict = true});
+  const auto refused = Cache::Create(options, Reads());
+  EXPECT_EQ(CodeOf(refused.status()), "INVALID_ARGUMENT");
+  EXPECT_NE(refused.status().message().find("strict = true: needs a tier with locks"), std::string_view::npos);
+}
+
 }  // namespace
 }  // namespace stockade::testing

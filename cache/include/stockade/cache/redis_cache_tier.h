@@ -18,6 +18,8 @@
 
 namespace stockade {
 
+class LockService;
+
 // Options of a RedisCacheTier. All processes that share caches should use the same values.
 struct STOCKADE_EXPORT RedisCacheTierOptions {
   // The tier's name in Redis: all its keys begin with "sc1:{<prefix>}:". Tiers of the same prefix on the same Redis are
@@ -64,6 +66,12 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // The largest encoded value. Larger ones are not stored in Redis. 0 to 256 MiB, and at least 64 KiB less than
   // redis.max_reply_bytes and redis.max_unsent_bytes.
   size_t max_value_bytes = size_t{1} << 20;
+
+  // The locks of updates of strict caches (LoadingCacheOptions::strict); null: the tier has no such caches. Any service
+  // whose locks have fencing tokens, such as RedisLockService, on the same servers or on others. All processes need the
+  // same locks. The locks are named "<prefix>:<cache>:<key>", where braces and % of the key are written as %7b, %7d and
+  // %25; of the kind kWrite; and renewed by the service. Must outlive the tier and its caches.
+  LockService* locks = nullptr;
 
   // The registry that exports the metrics; null disables them. Must outlive the tier and its caches. CacheTier::Stats()
   // reads the same counters. So it has zeros for what is counted if this is null, and sums over tiers of one prefix and
