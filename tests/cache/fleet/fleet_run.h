@@ -52,6 +52,7 @@ class FleetRun {
     bool judged = true;             // Whether each load must have a reason.
     bool reads_may_be_old = false;  // Then violations are not printed.
     FleetSettings settings = {};
+    std::string program = FLEET_MEMBER;
     uint64_t seed = Seed();
   };
 
@@ -126,7 +127,8 @@ class FleetRun {
               << lapses_ << " after a lease that ended without a value), " << tables_->hits
               << " hits of the second level, " << faults_ << " faults, " << kills_ << " kills, " << stops_ << " stops, "
               << reigns_ << " lost states, the oldest read " << tables_->oldest / kMillisecond
-              << " ms after an invalidation" << std::endl;
+              << " ms after an invalidation, " << tables_->updates << " settled updates, " << tables_->marks_lost
+              << " lost marks" << std::endl;
     return tables_->violations + unexplained;
   }
 
@@ -167,7 +169,7 @@ class FleetRun {
     member.process = slot + kFleetMembers * member.starts++;
     const NetworkHost::Scope there = place.host.Enter();
     member.program = std::make_unique<Subprocess>(std::vector<std::string>{
-        FLEET_MEMBER, file_, std::to_string(member.process), place.url, std::to_string(random_()),
+        options_.program, file_, std::to_string(member.process), place.url, std::to_string(random_()),
         std::to_string(static_cast<int>(options_.breakage)), options_.sizes ? "1" : "0"});
   }
   void Finish(Slot& member) {

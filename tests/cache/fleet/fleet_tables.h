@@ -44,6 +44,7 @@ enum class Breakage {
   kDeaf,       // Invalidations by other processes are not reported to the cache.
   kGreedy,     // A key that another process loads is loaded nevertheless.
   kImpatient,  // Redis is never asked, and what is loaded without it is kept for a moment only.
+  kWaitsOnce,  // An update of a strict cache does not wait again if its mark was lost.
 };
 
 // Something that a process, or the test, did to a key.
@@ -79,7 +80,7 @@ struct FleetRecord {
 // What a run may choose.
 struct FleetSettings {
   int64_t ttl = kFleetTtl;           // In nanoseconds.
-  int64_t bound = kFleetStaleness;   // How old a read may be, in nanoseconds.
+  int64_t bound = kFleetStaleness;   // How old a read may be, in nanoseconds; the max_staleness of a strict cache.
   uint64_t batches_per_write = 200;  // Of each thread that writes.
 };
 
@@ -90,6 +91,8 @@ struct FleetTables {
 
   // The database: the version of each key.
   std::atomic<int64_t> version[kFleetKeys];
+  // Of a strict cache: the newest version whose update was settled.
+  std::atomic<int64_t> settled[kFleetKeys];
   // When Redis had accepted an invalidation that was made after this version had been written. 0: not known.
   std::atomic<int64_t> invalidated_at[kFleetKeys][kFleetVersions];
 
@@ -97,7 +100,9 @@ struct FleetTables {
   std::atomic<int64_t> loads;
   std::atomic<int64_t> granted;
   std::atomic<int64_t> away;
-  std::atomic<int64_t> hits;  // Of the second level.
+  std::atomic<int64_t> hits;        // Of the second level.
+  std::atomic<int64_t> updates;     // Of strict caches, that were settled.
+  std::atomic<int64_t> marks_lost;  // Of such updates.
   std::atomic<int64_t> violations;
   std::atomic<int64_t> old_reads;  // Those of the violations that are reads beyond the bound.
   std::atomic<int64_t> oldest;     // Of the reads, in nanoseconds.

@@ -13,6 +13,7 @@
 #include "cache/fleet/fleet_tables.h"
 #include "cache/fleet/load_judge.h"
 #include "stockade/cache/cache_tier.h"
+#include "stockade/locks/lock_lease.h"
 
 namespace stockade::testing {
 
@@ -155,6 +156,18 @@ class ObservedCache final : public TierCache, public TierListener {
     return result;
   }
 
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout) override { return cache_->Lock(key, timeout); }
+  TierMark Hold(uint64_t queued, int64_t fencing_token) override { return cache_->Hold(queued, fencing_token); }
+  TierMark Release(uint64_t queued, const TierMark& held) override {
+    TierMark released = cache_->Release(queued, held);
+    if (released.kind == TierMark::Kind::kLost && !held.token.empty()) {
+      ++tables_.marks_lost;
+      if (breakage_ == Breakage::kWaitsOnce) released.kind = TierMark::Kind::kStands;
+    }
+    return released;
+  }
+  absl::Status CheckStrict() override { return cache_->CheckStrict(); }
+
   bool AwaitAll(Instant deadline) override {
     std::vector<uint64_t> before;
     {
@@ -235,6 +248,7 @@ class ObservedTier final : public CacheTier {
         violation_(std::move(violation)) {}
 
   Clock* clock() const override { return tier_->clock(); }
+  bool has_locks() const override { return tier_->has_locks(); }
 
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override {

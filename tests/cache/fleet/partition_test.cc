@@ -50,37 +50,89 @@ constexpr int64_t kLongestCutOff = 3 * kFleetStaleness / kMillisecond;
 
 class CachePartitionTest : public ::testing::Test {
  protected:
+  struct Outcome {
+    std::vector<Fault> schedule = {};
+    int64_t old_reads = 0;
+    int64_t other_violations = 0;
+    int64_t operations = 0;
+  };
+
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
     STOCKADE_NEEDS_NETWORK();
+  }
+
+  // The members have a strict cache, with locks on the same servers.
+  static FleetRun::Options StrictMembers() {
+    return {.judged = false,
+            .settings = {.ttl = 60'000 * kMillisecond, .bound = 300 * kMillisecond},
+            .program = FLEET_STRICT_MEMBER};
+  }
+
+  // One server behind a proxy, and the faults of `schedule`; if it is empty, those of the seed. If reads may be old, it
+  // ends at the first one that is.
+  static Outcome RunOneServer(uint64_t seed, FleetRun::Options options, std::vector<Fault> schedule = {}) {
+    Network network(1 + kFleetMembers);
+    RedisServer server({.host = network.host(0)});
+    TcpProxy proxy(server.port(), network.host(0));
+    const std::vector<TcpProxy*> proxies = {&proxy};
+    const std::string url = base_internal::Concat("redis://", network.host(0).address(), ":", proxy.port());
+    options.places = PlacesOn(network, 1, url);
+    options.seed = seed;
+    const bool ends_early = options.reads_may_be_old;
+    FleetRun run(std::move(options));
+    FaultDriver::Kinds kinds = Together(NetworkFaults(network, 1, PassMilliseconds, kLongestCutOff),
+                                        Together(run.MemberFaults(), run.ServerFaults(server)));
+    kinds = Together(std::move(kinds), ProxyFaults(proxies, PassMilliseconds, kLongestFault));
+    kinds.push_back(Pausing("pause-server", 2 * kLongestFault, [&]() -> RedisServer& { return server; }));
+    const FaultDriver driver(std::move(kinds), PassMilliseconds);
+    if (schedule.empty()) {
+      schedule = driver.Draw(seed, 12, 700);
+      schedule.insert(schedule.begin(), {.after = 500, .kind = "cut-off", .numbers = {0, kLongestCutOff - 1}});
+    }
+    FleetTables& tables = run.tables();
+    run.Make(driver, FaultsToRun(std::move(schedule), seed), [&] { return ends_early && tables.old_reads > 0; });
+    network.Heal();
+    PassMilliseconds(2 * kFleetStaleness / kMillisecond);
+    const int64_t violations = run.Finish();
+    return {{}, tables.old_reads, violations - tables.old_reads, tables.operations};
+  }
+  static void ExpectNothingOld(const Outcome& outcome, uint64_t seed, int64_t& operations) {
+    EXPECT_EQ(outcome.old_reads, 0) << "seed " << seed;
+    EXPECT_EQ(outcome.other_violations, 0) << "seed " << seed;
+    operations += outcome.operations;
   }
 };
 
 TEST_F(CachePartitionTest, OneServer_NothingOldIsSeenAndEachLoadHasAReason) {
   int64_t operations = 0;
   const auto seeds = static_cast<uint64_t>(Scaled(1, 20));
-  for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed) {
-    Network network(1 + kFleetMembers);
-    RedisServer server({.host = network.host(0)});
-    TcpProxy proxy(server.port(), network.host(0));
-    const std::vector<TcpProxy*> proxies = {&proxy};
-    FleetRun run({.places = PlacesOn(network, 1,
-                                     base_internal::Concat("redis://", network.host(0).address(), ":", proxy.port())),
-                  .seed = seed});
-    FaultDriver::Kinds kinds = Together(NetworkFaults(network, 1, PassMilliseconds, kLongestCutOff),
-                                        Together(run.MemberFaults(), run.ServerFaults(server)));
-    kinds = Together(std::move(kinds), ProxyFaults(proxies, PassMilliseconds, kLongestFault));
-    kinds.push_back(Pausing("pause-server", 2 * kLongestFault, [&]() -> RedisServer& { return server; }));
-    const FaultDriver driver(std::move(kinds), PassMilliseconds);
-    std::vector<Fault> schedule = driver.Draw(seed, 12, 700);
-    schedule.insert(schedule.begin(), {.after = 500, .kind = "cut-off", .numbers = {0, kLongestCutOff - 1}});
-    run.Make(driver, FaultsToRun(std::move(schedule), seed));
-    network.Heal();
-    PassMilliseconds(2 * kFleetStaleness / kMillisecond);
-    EXPECT_EQ(run.Finish(), 0) << "seed " << seed;
-    operations += run.tables().operations;
-  }
+  for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed)
+    ExpectNothingOld(RunOneServer(seed, {}), seed, operations);
   EXPECT_GT(operations, 1000);
+}
+
+// The cache equals its database: after a settled update, nobody reads an older version.
+TEST_F(CachePartitionTest, Strict_OneServer_NoReadIsOlderThanASettledUpdate) {
+  int64_t operations = 0;
+  const auto seeds = static_cast<uint64_t>(Scaled(1, 20));
+  for (uint64_t seed = Seed(); seed < Seed() + seeds; ++seed) {
+    ExpectNothingOld(RunOneServer(seed, StrictMembers()), seed, operations);
+  }
+  EXPECT_GT(operations, Scaled(2000, 100'000));
+}
+
+// Marks are lost with the state of the server. Then a member that is cut off has what it got in between.
+TEST_F(CachePartitionTest, Strict_UpdatesWaitOnce_AReadThatIsTooOldIsFound) {
+  FleetRun::Options once = StrictMembers();
+  once.breakage = Breakage::kWaitsOnce;
+  once.reads_may_be_old = true;
+  std::vector<Fault> schedule;
+  for (int64_t n = 0; n < 100; ++n) {
+    schedule.push_back({.after = 200, .kind = "flush"});
+    schedule.push_back({.after = 150, .kind = "cut-off", .numbers = {n % kFleetMembers, 400}});
+  }
+  EXPECT_GT(RunOneServer(Seed(), once, std::move(schedule)).old_reads, 0);
 }
 
 // A master on a host, a replica on each of two more, and a Sentinel on each of the three.
@@ -98,30 +150,25 @@ class CacheSentinelPartitionTest : public CachePartitionTest {
   static constexpr std::array<uint64_t, 20> kSeeds = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                                       11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
 
-  struct Outcome {
-    std::vector<Fault> schedule = {};
-    int64_t old_reads = 0;
-    int64_t other_violations = 0;
-    int64_t operations = 0;
-  };
-
+  // Values live for long, and are changed so rarely that they can become older than the bound.
+  static FleetRun::Options Members() { return {.settings = {.ttl = 60'000 * kMillisecond, .batches_per_write = 3000}}; }
   // Makes the faults of `schedule`; if it is empty, those of the seed. Without `min_replicas` it ends at the first read
   // beyond the bound.
-  static Outcome Run(uint64_t seed, bool min_replicas, std::vector<Fault> schedule = {}) {
+  static Outcome Run(uint64_t seed, bool min_replicas, std::vector<Fault> schedule = {},
+                     FleetRun::Options options_of_run = Members(), int64_t faults = 6) {
     Network network(kServers + kFleetMembers);
     SentinelSetOptions options = {.down_after = kDownAfter,
                                   .hosts = {network.host(0), network.host(1), network.host(2)}};
     if (min_replicas) options.server.config = {"min-replicas-to-write 1", "min-replicas-max-lag 1"};
     SentinelSet set(options);
-    // Values live for long, and are changed so rarely that they can become older than the bound. A failover is a
-    // reason for loads, but nobody knows when a process notices it, and two masters each grant a lease.
-    FleetRun run({.places = PlacesOn(network, kServers, set.url()),
-                  .judged = false,
-                  .reads_may_be_old = !min_replicas,
-                  .settings = {.ttl = 60'000 * kMillisecond, .batches_per_write = 3000},
-                  .seed = seed});
+    options_of_run.places = PlacesOn(network, kServers, set.url());
+    // A failover is a reason for loads, but nobody knows when a process notices it, and two masters each grant a lease.
+    options_of_run.judged = false;
+    options_of_run.reads_may_be_old = !min_replicas;
+    options_of_run.seed = seed;
+    FleetRun run(std::move(options_of_run));
     const FaultDriver driver(Together(Partitions(network, set), run.MemberFaults()), PassMilliseconds);
-    if (schedule.empty()) schedule = driver.Draw(seed, 6, 1000);
+    if (schedule.empty()) schedule = driver.Draw(seed, faults, 1000);
     schedule = FaultsToRun(std::move(schedule), seed);
     FleetTables& tables = run.tables();
     run.Make(driver, schedule, [&] { return !min_replicas && tables.old_reads > 0; });
@@ -168,10 +215,7 @@ TEST_F(CacheSentinelPartitionTest, MinReplicasToWrite_NoReadIsBeyondTheBound) {
   int64_t operations = 0;
   const auto seeds = static_cast<size_t>(Scaled(1, kSeeds.size()));
   for (const uint64_t seed : SeedsOr(std::vector<uint64_t>(kSeeds.begin(), kSeeds.begin() + seeds))) {
-    const Outcome outcome = Run(seed, true);
-    EXPECT_EQ(outcome.old_reads, 0) << "seed " << seed;
-    EXPECT_EQ(outcome.other_violations, 0) << "seed " << seed;
-    operations += outcome.operations;
+    ExpectNothingOld(Run(seed, true), seed, operations);
   }
   EXPECT_GT(operations, 1000);
 }
@@ -193,6 +237,23 @@ TEST_F(CacheSentinelPartitionTest, NoMinReplicas_AReadBeyondTheBoundIsFoundAndIt
   const int64_t attempts = Scaled(0, 5);
   for (int64_t n = 0; n < attempts && again == 0; ++n) again = Run(Seed(), false, ParseFaults(found)).old_reads;
   EXPECT_TRUE(again > 0 || attempts == 0);
+}
+
+TEST_F(CacheSentinelPartitionTest, Strict_MinReplicasToWrite_NoReadIsOlderThanASettledUpdate) {
+  int64_t operations = 0;
+  const auto seeds = static_cast<size_t>(Scaled(1, kSeeds.size()));
+  for (const uint64_t seed : SeedsOr(std::vector<uint64_t>(kSeeds.begin(), kSeeds.begin() + seeds))) {
+    ExpectNothingOld(Run(seed, true, {}, StrictMembers(), Scaled(3, 6)), seed, operations);
+  }
+  EXPECT_GT(operations, Scaled(2000, 100'000));
+}
+
+// Two masters each have the marks of the updates of their side only.
+TEST_F(CacheSentinelPartitionTest, Strict_NoMinReplicas_AReadThatIsTooOldIsFound) {
+  for (const uint64_t seed : SeedsOr({kSeeds.begin(), kSeeds.end()})) {
+    if (Run(seed, false, {}, StrictMembers()).old_reads > 0) return;
+  }
+  ADD_FAILURE() << "none was found";
 }
 
 }  // namespace

@@ -205,5 +205,44 @@ TEST_F(TierUpdatesTest, UpdateThrough_TwoProcesses_TakeTurnsAndAreSeenAtOnce) {
   }
 }
 
+// The first update is paused beyond its lock, and writes after the second one.
+TEST_F(TierUpdatesTest, UpdateThrough_TheDatabaseTakesSmallerTokens_AnOldValueIsRead) {
+  using Prices = LoadingCache<std::string, std::string>;
+  for (const bool checks : {true, false}) {
+    const auto redis = RedisLockService::Connect(server.url(), {.service = {.metrics = nullptr}}).value();
+    RedisCacheTierOptions shared = PatientTier();
+    shared.max_staleness = absl::Milliseconds(100);
+    shared.locks = redis.get();
+    shared.metrics = nullptr;
+    int64_t row_token = 0;
+    std::string row = "before";
+    const auto write = [&](const LockLease& lock, const std::string& value) -> absl::Status {
+      if (checks && *lock.fencing_token() < row_token) return absl::AbortedError("a smaller token");
+      row_token = *lock.fencing_token();
+      row = value;
+      return absl::OkStatus();
+    };
+    const auto open = [&] {
+      LoadingCacheOptions options = {.name = "prices", .ttl = absl::Minutes(5), .strict = true, .metrics = nullptr};
+      options.tier = ConnectTier(server.url(), shared);
+      return Prices::Create(options, [&](const std::string&) -> absl::StatusOr<std::string> { return row; }).value();
+    };
+    const std::unique_ptr<Prices> a = open();
+    const std::unique_ptr<Prices> b = open();
+    const absl::StatusOr<UpdateReport> first = a->UpdateThrough("k", [&](const LockLease& lock) {
+      EXPECT_TRUE(redis->ForceRelease("test:prices:k").ok());
+      std::thread([&] {
+        const absl::StatusOr<UpdateReport> second =
+            b->UpdateThrough("k", [&](const LockLease& other) { return write(other, "second"); });
+        EXPECT_TRUE(second.ok() && second->settled) << second.status();
+      }).join();
+      EXPECT_EQ(**b->Get("k"), "second");
+      return write(lock, "first");
+    });
+    EXPECT_EQ(first.ok(), !checks);
+    EXPECT_EQ(**b->Get("k"), checks ? "second" : "first") << "the second update was settled";
+  }
+}
+
 }  // namespace
 }  // namespace stockade::testing
