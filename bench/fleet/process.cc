@@ -1,6 +1,8 @@
 // The processes of the rows of several processes, and the one whose instructions are counted.
 //
 //   bench_fleet_process hits COUNT URL     COUNT hits of one key
+//   bench_fleet_process strict-hits COUNT URL
+//                                          the same of a strict cache
 //   bench_fleet_process cold THREADS URL   for each line "KEY LOAD_MS": THREADS threads get the key at once. Answers
 //                                          "LOADS END ANSWERED": the number of loads, and when the last load ended and
 //                                          the last thread was answered, in nanoseconds of the clock of the machine
@@ -48,6 +50,11 @@ int64_t Now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now()
 void Hit(int64_t count, const std::string& url) {
   const auto cache = MakeNumberCache(url, kRoom, {.load = [](uint64_t key) { return key; }});
   for (int64_t i = 0; i < count; ++i) KeepAlive(*cache->Get(7).value());
+}
+
+void HitStrict(int64_t count, const std::string& url) {
+  const StrictNumbers strict(url, absl::Seconds(10), {.load = [](uint64_t key) { return key; }});
+  for (int64_t i = 0; i < count; ++i) KeepAlive(*strict.cache->Get(7).value());
 }
 
 // The database.
@@ -243,6 +250,7 @@ int main(int argc, char** argv) {
   const int64_t lease_ms = argc == 5 ? std::atoll(argv[4]) : 0;
   const std::string_view what = argv[1];
   if (what == "hits") Hit(number, argv[3]);
+  if (what == "strict-hits") HitStrict(number, argv[3]);
   if (what == "cold") AnswerColdByCache(threads, argv[3]);
   if (what == "locked") AnswerColdByLock(threads, argv[3]);
   if (what == "watch") Watch(number == 1, argv[3]);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "fleet/fleets.h"
 #include "fleet/peer_rows.h"
 #include "fleet/tier_cache.h"
@@ -35,12 +36,12 @@ constexpr int64_t kTierRoom = 1 << 16;
 constexpr int64_t kBatch = 256;
 constexpr uint64_t kTierKeys = 1024;
 
-// The instructions of all threads of a process that gets one key `hits` times.
-double Instructions(const std::string& url, int64_t hits) {
+// The instructions of all threads of a process that gets one key `hits` times. `what`: its kind of hits.
+double Instructions(const std::string& what, const std::string& url, int64_t hits) {
   const std::string out = base_internal::Concat(STOCKADE_BENCH_DIR, "/fleet_instructions");
   const std::string command =
       base_internal::Concat("valgrind --tool=callgrind --callgrind-out-file=/dev/null '", STOCKADE_BENCH_FLEET_PROCESS,
-                            "' hits ", hits, " '", url, "' 2>'", out, "'");
+                            "' ", what, " ", hits, " '", url, "' 2>'", out, "'");
   if (std::system(command.c_str()) != 0) base_internal::Fatal("bench: this failed: " + command);
   std::ifstream in(out);
   constexpr std::string_view kLabel = "Collected : ";
@@ -52,11 +53,12 @@ double Instructions(const std::string& url, int64_t hits) {
 }
 
 // Without what the process does besides. Counted once; the least of several, because the tier's thread runs, too.
-double InstructionsPerHit(const std::string& url) {
+double InstructionsPerHit(const std::string& what, const std::string& url) {
   constexpr int64_t kHits = 1'000'000;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
-    best = std::min(best, (Instructions(url, 2 * kHits) - Instructions(url, kHits)) / static_cast<double>(kHits));
+    best = std::min(best,
+                    (Instructions(what, url, 2 * kHits) - Instructions(what, url, kHits)) / static_cast<double>(kHits));
   }
   return best;
 }
@@ -69,8 +71,18 @@ void AddInstructionRow(Suite& suite) {
   suite.Add({.name = "hit in memory, 1 key, instructions", .unit = "instr", .peer = kWithout, .target = "<= 1.1"},
             {.prepare = [](const Scale&) -> Contestants {
               const RedisProcess redis;
-              return {[ours = InstructionsPerHit(redis.url())](Worker&) { return ours; },
-                      [without = InstructionsPerHit("")](Worker&) { return without; }};
+              return {[ours = InstructionsPerHit("hits", redis.url())](Worker&) { return ours; },
+                      [without = InstructionsPerHit("hits", "")](Worker&) { return without; }};
+            }});
+  suite.Add({.name = "strict hit in memory, 1 key, instructions",
+             .unit = "instr",
+             .peer = "a cache with a tier that is not strict",
+             .target = "<= 1.02"},
+            {.prepare = [](const Scale&) -> Contestants {
+              const RedisProcess redis;
+              const RedisProcess other;
+              return {[strict = InstructionsPerHit("strict-hits", redis.url())](Worker&) { return strict; },
+                      [hit = InstructionsPerHit("hits", other.url())](Worker&) { return hit; }};
             }});
 }
 
@@ -282,6 +294,50 @@ void AddInvalidationRow(Suite& suite) {
             }});
 }
 
+// The median of updates of strict caches whose write returns at once, beside the wait that they consist of.
+void AddStrictUpdateRows(Suite& suite) {
+  static constexpr absl::Duration kStaleness = absl::Milliseconds(500);
+  struct World {
+    RedisProcess redis;
+    StrictNumbers strict{redis.url(), kStaleness, {.load = LoadKey}};
+    std::unique_ptr<RedisClient> client = Require(RedisClient::Connect(redis.url()), "RedisClient");
+  };
+  const auto add = [&suite](const std::string& name, absl::Duration wait, const std::string& target, bool loses_mark) {
+    const std::string peer = base_internal::Concat("a wait of ", absl::FormatDuration(wait));
+    suite.Add({.name = name, .unit = "ms", .peer = peer, .target = target},
+              {.prepare = [wait, loses_mark](const Scale& scale) -> Contestants {
+                const auto world = std::make_shared<World>();
+                const auto measure = [count = scale.Sized(2, 10)](auto body) {
+                  return [=](Worker&) {
+                    std::vector<double> took;
+                    for (int64_t n = 0; n < count; ++n) {
+                      const Instant begin = Clock::System()->Now();
+                      body();
+                      took.push_back(absl::ToDoubleMilliseconds(Clock::System()->Now() - begin));
+                    }
+                    std::nth_element(took.begin(), took.begin() + count / 2, took.end());
+                    return took[static_cast<size_t>(count / 2)];
+                  };
+                };
+                return {measure([=] {
+                          const auto write = [&](const LockLease&) {
+                            if (!loses_mark) return absl::OkStatus();
+                            const RedisScript forget(
+                                "for _, key in ipairs(redis.call('keys', 'sc1:{bench}:l:*')) do redis.call('del', key) "
+                                "end return 1");
+                            return world->client->Run(RedisCommand(forget, {"sc1:{bench}:s"})).status();
+                          };
+                          if (!Require(world->strict.cache->UpdateThrough(7, write), "UpdateThrough").settled) {
+                            base_internal::Fatal("bench: an update is not settled");
+                          }
+                        }),
+                        measure([wait] { absl::SleepFor(wait); })};
+              }});
+  };
+  add("strict update, max_staleness of 500 ms, p50", kStaleness, "<= 1.04", false);
+  add("strict update whose mark is lost, p50", 2 * kStaleness, "<= 1.04", true);
+}
+
 }  // namespace
 
 void AddFleetRows(Suite& suite) {
@@ -298,6 +354,7 @@ void AddFleetRows(Suite& suite) {
   AddColdRows(suite);
   AddManyKeysRows(suite);
   AddInvalidationRow(suite);
+  AddStrictUpdateRows(suite);
   AddFleetPeerRows(suite);
   AddFleetCrowdRows(suite);
 }

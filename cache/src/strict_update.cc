@@ -17,9 +17,9 @@
 namespace stockade::cache_internal {
 namespace {
 
-// Clocks of machines differ by less than a thousandth in their rate. The other part is for the steps of the clocks.
+// The rates of two machines' clocks differ by less than a thousandth. A tier may count whole milliseconds.
 constexpr double kClockDrift = 1.001;
-constexpr absl::Duration kClockStep = absl::Milliseconds(10);
+constexpr absl::Duration kClockStep = absl::Milliseconds(2);
 
 }  // namespace
 

@@ -47,6 +47,13 @@ absl::StatusOr<int64_t> Warehouse::Price() {
 
 absl::Status Warehouse::SetPrice(int64_t price) { return Run(absl::StrCat("UPDATE shop SET price = ", price)); }
 
+absl::Status Warehouse::SetPrice(int64_t price, int64_t token) {
+  const absl::StatusOr<int64_t> rows = Number(absl::StrCat("UPDATE shop SET price = ", price, ", token = ", token,
+                                                           " WHERE token <= ", token, "; SELECT ROW_COUNT()"));
+  if (rows.ok() && *rows == 0) return TooOld(token);
+  return rows.status();
+}
+
 absl::StatusOr<int64_t> Warehouse::Queries() { return Number("SELECT queries FROM shop"); }
 
 absl::Status Warehouse::Show(int64_t process, int64_t price) {

@@ -35,6 +35,8 @@ class Warehouse {
   // The price of the shoe. Each call is counted as a query.
   absl::StatusOr<int64_t> Price();
   absl::Status SetPrice(int64_t price);
+  // The same under a lock. Aborted, as above: `token` is too old.
+  absl::Status SetPrice(int64_t price, int64_t token);
   absl::StatusOr<int64_t> Queries();
 
   // The process shows this price to its visitors.

@@ -59,7 +59,7 @@ TEST(PromisesTest, NamesOfTests_AreOfTestsThatThereAre) {
 TEST(PromisesTest, TablesOfPromises_NameTestsOnly) {
   const std::regex names(R"(`\w+Test(\.\w+)?`(, `\w+Test(\.\w+)?`)*)");
   // At least so many rows: a table whose head is changed is not overlooked.
-  std::map<std::string, size_t> rows = {{"CACHE.md", 6},
+  std::map<std::string, size_t> rows = {{"CACHE.md", 7},
                                         {"DISTRIBUTED_LOCKS.md", 30},
                                         {"FLEET_CACHE_WIRE.md", 17},
                                         {"FLEET_INVENTORY.md", 26},

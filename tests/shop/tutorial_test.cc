@@ -199,12 +199,21 @@ TEST(ShopTest, Fleet_PausedAndKilled_SellsEachPairOnce) {
   ExpectAsShown(9);
 }
 
+// Only the strict cache shows no old price.
+TEST(ShopTest, Equal_PriceChanges_OldPricesAreAsShown) {
+  STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server");
+  STOCKADE_NEEDS_PROGRAM("mariadb-install-db", "mariadb-server");
+  ExpectAsShown(10);
+}
+
 TEST(ShopTest, Fleet_WithoutItsServers_SaysWhatItNeeds) {
   const TempDir dir;
-  const RunResult run = RunToEnd({"env", "PATH=" + dir.path(), Step(9)});
-  EXPECT_EQ(run.status, 2);
-  EXPECT_EQ(run.out, "");
-  EXPECT_THAT(run.err, HasSubstr("step9 needs redis-server and MariaDB: "));
+  for (const int step : {9, 10}) {
+    const RunResult run = RunToEnd({"env", "PATH=" + dir.path(), Step(step)});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, HasSubstr("step" + std::to_string(step) + " needs redis-server and MariaDB: "));
+  }
 }
 
 TEST(TutorialTest, CMakeBlock_IsTheOwnProjects) {

@@ -26,7 +26,7 @@ using Write = absl::FunctionRef<absl::Status(const LockLease&)>;
 class StrictTierTest : public MemoryTierTest {
  protected:
   static constexpr absl::Duration kBound = absl::Seconds(10);
-  static constexpr absl::Duration kWait = absl::Milliseconds(10'020);  // Of an update.
+  static constexpr absl::Duration kWait = absl::Milliseconds(10'012);  // Of an update.
 
   StrictTierTest() { NewMemoryTier({.max_staleness = kBound, .locks = locks.get()}); }
   ~StrictTierTest() override { Close(); }
