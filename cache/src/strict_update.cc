@@ -23,14 +23,14 @@ constexpr absl::Duration kClockStep = absl::Milliseconds(2);
 
 }  // namespace
 
-// The caller holds the lock of the key in this process. Throws only before the write.
+// The caller holds the lock of the key in this process. Throws only before there is a mark.
 absl::StatusOr<UpdateReport> TierSide::Update(const KeyAt& at, LockedWrite write, absl::Duration timeout,
                                               AfterUnlock& after) {
   std::string key;
   if (const absl::Status encoded = core.EncodeKey(at.key, &key); !encoded.ok()) {
     return absl::InvalidArgumentError(core.Named(Concat(": UpdateThrough(): ", encoded.message())));
   }
-  const absl::StatusOr<LockLease> lock = cache->Lock(key, timeout);
+  const absl::StatusOr<LockLease> lock = cache->Lock(key, timeout, lock_waits.get_token());
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<int64_t> token = lock->fencing_token();
   if (!token.ok()) return token.status();
@@ -41,14 +41,14 @@ absl::StatusOr<UpdateReport> TierSide::Update(const KeyAt& at, LockedWrite write
     return absl::UnavailableError(core.Named(": UpdateThrough(): the tier does not answer; `write` did not run"));
   }
   if (held.kind != TierMark::Kind::kStands) return LockLostError();
-  core.ClearKey(at, held.position, after);
-  absl::Status written = AwaitTrust(held.bound);
-  if (written.ok() && !lock->valid()) written = LockLostError();
-  const bool runs = written.ok();
-  if (runs) {
+  bool runs = false;
+  absl::Status written = core.Guarded<absl::Status>("an update", [&] {
+    if (absl::Status waited = AwaitTrust(held.bound); !waited.ok()) return waited;
+    if (!lock->valid()) return LockLostError();
+    runs = true;
     const UpdateFrame frame(&core, at.hash);
-    written = GuardCallback<absl::Status>(core.write_label_, [&] { return write(*lock); });
-  }
+    return GuardCallback<absl::Status>(core.write_label_, [&] { return write(*lock); });
+  });
   absl::Status settled = Settle(at, key, held, runs, after);
   if (!written.ok()) return written;
   return UpdateReport{.settled = settled.ok(), .reason = std::move(settled)};
@@ -64,7 +64,6 @@ absl::Status TierSide::Settle(const KeyAt& at, std::string_view key, const TierM
     if (released.kind == TierMark::Kind::kAway) {
       return absl::UnavailableError(core.Named(": UpdateThrough(): the tier has not confirmed the end of the update"));
     }
-    core.ClearKey(at, released.position, after);
     if (released.kind == TierMark::Kind::kStands || !written) return absl::OkStatus();
     return AwaitTrust(std::max(held.bound, released.bound));
   } catch (...) {
@@ -88,6 +87,7 @@ absl::Status TierSide::AwaitTrust(absl::Duration bound) {
 
 void TierSide::CancelWaits() {
   cache->CancelWaits();
+  lock_waits.request_stop();
   [this] {
     const MutexLock lock(waits_mutex);
     waits_cancelled = true;
@@ -95,8 +95,10 @@ void TierSide::CancelWaits() {
   waits_end.NotifyAll();
 }
 
-absl::Status TierSide::LockLostError() const {
-  return absl::AbortedError(core.Named(": UpdateThrough(): the lock was lost before `write`, which did not run"));
+absl::Status TierSide::LockLostError() const noexcept {
+  return StatusWithText(absl::StatusCode::kAborted, [&] {
+    return core.Named(": UpdateThrough(): the lock was lost before `write`, which did not run");
+  });
 }
 
 }  // namespace stockade::cache_internal

@@ -149,7 +149,7 @@ bool TierSide::TryEncodeKey(Flight& flight) const {
 // Whether this thread must load the key.
 bool TierSide::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, AfterUnlock& after) noexcept try {
   switch (answer.kind) {
-    case TierAnswer::Kind::kAway: return true;
+    case TierAnswer::Kind::kAway: return !EndIfUseless(flight, after);
     case TierAnswer::Kind::kHit: {
       if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
       // It cannot be decoded: this is a refresh of just that value.
@@ -180,6 +180,16 @@ bool TierSide::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant se
   return true;
 } catch (...) {  // Before the flight was answered or given up.
   core.LogThrown("an answer of the tier is not used");
+  return true;
+}
+
+// Ends a flight whose value a strict cache would not store, as it has no lease, if no call waits for it. Returns
+// whether it does.
+bool TierSide::EndIfUseless(const FlightPtr& flight, AfterUnlock& after) {
+  if (!core.options_.strict || !flight->in_background) return false;
+  const ShardLock lock(core.shards_[flight->key.shard]);
+  if (flight->answered() || !flight->waiters.empty()) return false;
+  LookUpAgain(flight, core.Now(), after);
   return true;
 }
 
@@ -672,7 +682,9 @@ absl::Status CacheCore::JoinTier(CacheCore& core) {
   absl::StatusOr<std::unique_ptr<TierCache>> opened = core.options_.tier->Open(core.options_.name, *codec, *core.tier_);
   if (!opened.ok()) return opened.status();
   core.tier_->cache = *std::move(opened);
-  return core.options_.strict ? core.tier_->cache->CheckStrict() : absl::OkStatus();
+  absl::Status suits = core.options_.strict ? core.tier_->cache->CheckStrict() : absl::OkStatus();
+  if (!suits.ok()) core.tier_->cache.reset();  // Before the other members of the listener.
+  return suits;
 }
 
 }  // namespace stockade::cache_internal
@@ -685,7 +697,7 @@ std::vector<TierInvalidated> TierCache::AwaitMany(std::span<const uint64_t> queu
   return results;
 }
 
-absl::StatusOr<LockLease> TierCache::Lock(std::string_view, Duration) {
+absl::StatusOr<LockLease> TierCache::Lock(std::string_view, Duration, std::stop_token) {
   return absl::UnimplementedError("the tier has no locks");
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,11 +76,12 @@ class TierSide : public TierListener {
   Mutex waits_mutex;                                   // Guards what updates wait for besides the time.
   CondVar waits_end;
   bool waits_cancelled STOCKADE_GUARDED_BY(waits_mutex) = false;
+  std::stop_source lock_waits;
   // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
   LazyThreadPool notifier{1};
 
  private:
-  absl::Status LockLostError() const;
+  absl::Status LockLostError() const noexcept;
   absl::Status AwaitTrust(absl::Duration bound) STOCKADE_EXCLUDES(waits_mutex);
   absl::Status Settle(const KeyAt& at, std::string_view key, const TierMark& held, bool written,
                       AfterUnlock& after) noexcept STOCKADE_EXCLUDES(kShardMutex);
@@ -92,6 +94,7 @@ class TierSide : public TierListener {
       STOCKADE_EXCLUDES(kShardMutex);
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, AfterUnlock& after)
       STOCKADE_EXCLUDES(kShardMutex);
+  bool EndIfUseless(const FlightPtr& flight, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   bool AnswerStale(const FlightPtr& flight, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   void Postpone(const FlightPtr& flight, absl::Duration delay, AfterUnlock& after) STOCKADE_EXCLUDES(kShardMutex);
   void AskAgainNow(const KeyAt& at) STOCKADE_EXCLUDES(kShardMutex);

@@ -608,14 +608,16 @@ TierInvalidated RedisTierCache::Send(uint64_t id, const InvalidationExtra& extra
     tier_->RecordReply(reply.status());
     may_be_granted |= extra.with_lease && RedisOutcomeUnknown(reply.status());
     const MutexLock lock(tier_->mutex());
+    if (!extra.fencing_token.empty() && CodeOf(PartsOf(reply)) == "W") {
+      state_->queue.Accept(id);  // The update does not take place.
+      tier_->NotifyChange();
+      mark->kind = TierMark::Kind::kRefused;
+      return {};
+    }
     const SendResult result = ApplyReply(id, *reign, applied, reply);
     if (result == SendResult::kAccepted) {
       if (mark != nullptr) *mark = ReadMark(*reign, reply->elements(), key, extra, sent);
       return Accepted(*reign, reply, key, token, sent);
-    }
-    if (result == SendResult::kOutranked) {
-      mark->kind = TierMark::Kind::kRefused;
-      return {};
     }
     if (result == SendResult::kOtherReign) heartbeat = tier_->RequestHeartbeat();
     const bool transient = absl::IsUnavailable(reply.status()) && RedisOutcomeUnknown(reply.status());
@@ -691,11 +693,6 @@ RedisTierCache::SendResult RedisTierCache::ApplyReply(uint64_t id, const TierRei
     state_->queue.Accept(id);
     tier_->RecordAccepted(reign.Expose(NumberAt(parts, 1)));
     return SendResult::kAccepted;
-  }
-  if (code == "W") {
-    state_->queue.Accept(id);  // Its update does not take place.
-    tier_->NotifyChange();
-    return SendResult::kOutranked;
   }
   // A repeat looks for the operation behind the position that was applied before the first attempt that may have run.
   if (RedisOutcomeUnknown(reply.status()) && pending.sent_in != reign.ordinal) {

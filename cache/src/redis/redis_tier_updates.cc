@@ -1,6 +1,7 @@
 // Updates of strict caches: their locks, and their marks in Redis.
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "redis_tier_cache.h"
@@ -9,18 +10,25 @@
 #include "stockade/locks/lock_service.h"
 
 namespace stockade::cache_internal {
+namespace {
 
-absl::StatusOr<LockLease> RedisTierCache::Lock(std::string_view key, Duration timeout) {
+// No process has a longer max_staleness, so nobody waits longer for what a foreign state has.
+constexpr absl::Duration kMostStaleness = absl::Hours(1);
+
+}  // namespace
+
+absl::StatusOr<LockLease> RedisTierCache::Lock(std::string_view key, Duration timeout, std::stop_token stop) {
   const RedisCacheTierOptions& options = tier_->options();
-  if (options.locks == nullptr) return TierCache::Lock(key, timeout);
+  if (options.locks == nullptr) return TierCache::Lock(key, timeout, std::move(stop));
   if (key.size() > kMaxTierKeyBytes) {
     return absl::InvalidArgumentError(Concat("RedisCacheTier '", options.prefix, "': a key of ", key.size(),
                                              " bytes has no updates: at most ", kMaxTierKeyBytes));
   }
   // In a cluster, braces select the slot of a lock.
   const std::string text = absl::StrReplaceAll(AbslView(key), {{"%", "%25"}, {"{", "%7b"}, {"}", "%7d"}});
-  return options.locks->Acquire(Concat(options.prefix, ":", name_, ":", text),
-                                {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New()});
+  return options.locks->Acquire(
+      Concat(options.prefix, ":", name_, ":", text),
+      {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New(), .stop = std::move(stop)});
 }
 
 TierMark RedisTierCache::Hold(uint64_t queued, int64_t fencing_token) {
@@ -63,7 +71,7 @@ TierMark RedisTierCache::ReadMark(const TierReign& reign, std::span<const RedisR
   return {.kind = sets || NumberAt(parts, 2) == 1 ? TierMark::Kind::kStands : TierMark::Kind::kLost,
           .token = sets ? extra.mark : std::string(),
           .position = reign.Expose(NumberAt(parts, 1)),
-          .bound = absl::Milliseconds(NumberAt(parts, 4))};
+          .bound = std::min(absl::Milliseconds(NumberAt(parts, 4)), kMostStaleness)};
 }
 
 absl::Status RedisTierCache::CheckStrict() {

@@ -128,7 +128,7 @@ class Member {
   }
 
   void Write(std::mt19937_64& random) {
-    poll(nullptr, 0, static_cast<int>(random() % 200));
+    poll(nullptr, 0, static_cast<int>(random() % 1000));
     const int key = static_cast<int>(random() % kFleetKeys);
     int64_t token = 0;
     const absl::StatusOr<UpdateReport> report = cache_->UpdateThrough(

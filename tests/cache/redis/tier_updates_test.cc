@@ -167,13 +167,13 @@ TEST_F(TierUpdatesTest, Lock_KeysOfAnySize_AreNamedOrRefused) {
                                   {"", "test:products:"},
                                   {"{a}%", "test:products:%7ba%7d%25"},
                                   {std::string("\0\xff", 2), std::string("test:products:\0\xff", 16)}}) {
-    const absl::StatusOr<LockLease> lock = a.cache->Lock(key, absl::Seconds(1));
+    const absl::StatusOr<LockLease> lock = a.cache->Lock(key, absl::Seconds(1), {});
     ASSERT_TRUE(lock.ok()) << lock.status();
     EXPECT_EQ(lock->name(), name);
   }
-  EXPECT_TRUE(a.cache->Lock(longest, absl::Seconds(1)).ok());
-  EXPECT_TRUE(a.cache->Lock(longest.substr(1), absl::Seconds(1)).ok());
-  const absl::Status refused = a.cache->Lock(longest + "x", absl::Seconds(1)).status();
+  EXPECT_TRUE(a.cache->Lock(longest, absl::Seconds(1), {}).ok());
+  EXPECT_TRUE(a.cache->Lock(longest.substr(1), absl::Seconds(1), {}).ok());
+  const absl::Status refused = a.cache->Lock(longest + "x", absl::Seconds(1), {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("a key of 1025 bytes"));
 }

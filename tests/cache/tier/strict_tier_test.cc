@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -62,7 +63,8 @@ class StrictTierTest : public MemoryTierTest {
   }
 
   std::atomic<int> written{0};
-  const std::unique_ptr<LockService> locks = LocalLockService::Create({.metrics = nullptr}).value();
+  MetricsRegistry registry;
+  const std::unique_ptr<LockService> locks = LocalLockService::Create({.metrics = &registry}).value();
 };
 
 TEST_F(StrictTierTest, Update_AProcessIsCutOff_WaitsUntilItTrustsNothing) {
@@ -75,9 +77,9 @@ TEST_F(StrictTierTest, Update_AProcessIsCutOff_WaitsUntilItTrustsNothing) {
   EXPECT_EQ(db.reads(), 1) << "from its memory";
   EXPECT_FALSE(Has(*a, 1));
   clock.Advance(kBound);
-  EXPECT_FALSE(Has(*b, 1));
   EXPECT_EQ(Get(*b, 1), "1 v0");
   EXPECT_EQ(db.reads(), 2) << "loaded: the write has not begun";
+  EXPECT_FALSE(Has(*b, 1));
   clock.AwaitWaiters(1);
   clock.Advance(kWait - kBound);
   EXPECT_EQ(SettledOf(update.get()), "settled");
@@ -103,7 +105,10 @@ TEST_F(StrictTierTest, Update_AProcessThatBeats_GetsTheNewValueFromTheTier) {
 
 // While the mark stands, nothing is answered from a cache, and nothing is loaded by others.
 TEST_F(StrictTierTest, Update_WhileItWrites_ReadsOfAllProcessesWait) {
-  OpenStrict();
+  // Nothing ends by itself.
+  const absl::Duration always = absl::Hours(24 * 365 * 100);
+  NewMemoryTier({.max_staleness = kBound, .lease = always, .max_ttl = always, .locks = locks.get()});
+  Open({.ttl = always, .strict = true}, Reads());
   Door writing;
   auto update = StartUpdate(*a, [&](const LockLease&) {
     writing.Pass();
@@ -129,7 +134,8 @@ TEST_F(StrictTierTest, Update_WhileItWrites_ReadsOfAllProcessesWait) {
   EXPECT_EQ(SettledOf(update.get()), "settled");
   for (auto& read : reads) EXPECT_EQ(read.get(), "1 v1");
   done = true;
-  EXPECT_EQ(db.reads(), 2) << "one of each key";
+  // One of each key. A question of the updating process that comes just before the release finds the tier away.
+  EXPECT_LE(db.reads(), 3);
 }
 
 TEST_F(StrictTierTest, Update_ReadsWithinTheWrite_LoadAndStoreNothing) {
@@ -262,6 +268,26 @@ TEST_F(StrictTierTest, Update_TheTierIsAwayAfterwards_IsNotSettled) {
   EXPECT_EQ(tier->leases(), 0u);
 }
 
+// Its own process sees nothing old even then.
+TEST_F(StrictTierTest, Update_IsNotSettledAndItsMarkWasLost_ItsOwnProcessForgetsTheValue) {
+  OpenStrict();
+  auto update = StartUpdate(*a, [&](const LockLease&) {
+    tier->LapseLeases();
+    std::async(std::launch::async, [&] { EXPECT_EQ(Get(*a, 1), "1 v0"); }).wait();
+    EXPECT_TRUE(Has(*a, 1));
+    tier->process(0).away = true;
+    db.Write(1);
+    return absl::OkStatus();
+  });
+  clock.AwaitWaiters(1);
+  clock.Advance(kWait / 2);
+  tier->BeatAll();  // So that it trusts what it gets.
+  clock.AwaitWaiters(1);
+  clock.Advance(kWait / 2);
+  EXPECT_EQ(SettledOf(update.get()), "UNAVAILABLE");
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+}
+
 TEST_F(StrictTierTest, Update_TheReplyToItsReleaseIsLost_IsNotSettled) {
   OpenStrict();
   auto update = StartUpdate(*a, [&](const LockLease&) {
@@ -357,31 +383,82 @@ TEST_F(StrictTierTest, Reads_WithoutTheTier_LoadForEachCallAndStoreNothing) {
   EXPECT_EQ(db.reads(), 2);
 }
 
-// The load began before the update. A call that begins after it must not get its result.
-TEST_F(StrictTierTest, Reads_WithoutTheTier_JoinNoLoadThatRuns) {
+TEST_F(StrictTierTest, Reads_TheReplyToAFillIsLost_StoreNothingHere) {
+  OpenStrict();
+  tier->process(0).on_reply = [&] { tier->process(0).replies_to_lose = 1; };
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  tier->process(0).on_reply = [] {};
+  EXPECT_FALSE(a->Peek(1).has_value());
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 1) << "the tier has stored it";
+}
+
+// Nobody waits for it, and its value could not be stored.
+TEST_F(StrictTierTest, Refresh_WithoutTheTier_LoadsNothing) {
+  ManualExecutor executor;
+  Open({.strict = true, .refresh_executor = &executor}, Reads());
+  ExpectBoth(1, "1 v0");
+  tier->process(0).away = true;
+  a->Refresh(1);
+  executor.RunAll();
+  PassMaxStaleness();
+  EXPECT_FALSE(Has(*a, 1)) << "which starts a check";
+  executor.RunAll();
+  EXPECT_EQ(executor.scheduled(), 2u);
+  EXPECT_EQ(db.reads(), 1);
+  tier->process(0).away = false;
+  db.Write(1);
+  a->Refresh(1);
+  executor.RunAll();
+  EXPECT_EQ(db.reads(), 1) << "no heartbeat yet: the tier has the value, which may be outdated";
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+// A load that began before the write, without a lease, so that the release does not void it. A call that begins after
+// the update must not get its result, also if its process trusts its memory again since before the release.
+TEST_F(StrictTierTest, Reads_WithoutALease_JoinNoLoadThatRuns) {
   for (const bool is_back : {false, true}) {
     Door door;
     OpenStrict(FirstPasses(door));
+    auto update = StartUpdate(*a);
+    clock.AwaitWaiters(1);
+    tier->BeatAll();  // They know of the mark.
     tier->process(1).away = true;
-    PassMaxStaleness();
-    tier->process(0).Beat();
+    clock.Advance(kBound);
     auto old = std::async(std::launch::async, [&] { return Get(*b, 1); });
     door.AwaitArrivals(1);
-    auto update = StartUpdate(*a, [&](const LockLease&) {
-      db.Write(1);
-      // Its trust is older than the end of the update, which it does not know.
-      tier->process(1).away = !is_back;
-      tier->process(1).Beat();
-      return absl::OkStatus();
-    });
-    PassWait();
+    if (is_back) {
+      tier->process(1).away = false;
+      tier->BeatAll();
+    }
+    clock.AwaitWaiters(1);
+    clock.Advance(kWait - kBound);
     EXPECT_EQ(SettledOf(update.get()), "settled");
-    EXPECT_EQ(Get(*b, 1), is_back ? "1 v2" : "1 v1");
+    auto fresh = std::async(std::launch::async, [&] { return Get(*b, 1); });
+    EXPECT_EQ(fresh.wait_for(std::chrono::seconds(60)), std::future_status::ready) << "it waits for the old load";
     door.Open();
     EXPECT_EQ(old.get(), is_back ? "1 v1" : "1 v0");
+    EXPECT_EQ(fresh.get(), is_back ? "1 v2" : "1 v1");
     Close();
     NewMemoryTier({.max_staleness = kBound, .locks = locks.get()});
   }
+}
+
+// The lease is void, and its process has not read of that.
+TEST_F(StrictTierTest, Reads_WithoutTrust_JoinNoLoadThatRuns) {
+  Door door;
+  OpenStrict(FirstPasses(door));
+  auto old = std::async(std::launch::async, [&] { return Get(*b, 1); });
+  door.AwaitArrivals(1);
+  tier->process(1).away = true;
+  auto update = StartUpdate(*a);
+  PassWait();
+  EXPECT_EQ(SettledOf(update.get()), "settled");
+  auto fresh = std::async(std::launch::async, [&] { return Get(*b, 1); });
+  EXPECT_EQ(fresh.wait_for(std::chrono::seconds(60)), std::future_status::ready) << "it waits for the old load";
+  door.Open();
+  EXPECT_EQ(old.get(), "1 v0");
+  EXPECT_EQ(fresh.get(), "1 v1");
 }
 
 TEST_F(StrictTierTest, Reads_OfValuesThatTheTierDoesNotTake_AreKeptWhileTheyAreCurrent) {
@@ -403,6 +480,15 @@ TEST_F(StrictTierTest, Destruction_WhileAnUpdateWaits_CancelsIt) {
   a.reset();
   EXPECT_EQ(CodeOf(update.get().status()), "CANCELLED");
   EXPECT_EQ(Get(*b, 1), "1 v0");
+}
+
+TEST_F(StrictTierTest, Destruction_WhileAnUpdateWaitsForTheLock_CancelsIt) {
+  OpenStrict();
+  const auto held = locks->Acquire("products:1", {.kind = LockKind::kWrite, .owner = LockOwner::New()});
+  auto update = StartUpdate(*a);
+  Await("the call", [&] { return Metric(registry, "stockade_lock_service_waiters") == 1; });
+  a.reset();
+  EXPECT_EQ(CodeOf(update.get().status()), "CANCELLED");
 }
 
 TEST_F(StrictTierTest, Misuse_IsRefused) {

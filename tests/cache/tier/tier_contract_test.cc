@@ -736,7 +736,7 @@ TEST_P(TierContractTest, Release_InANewReign_IsLost) {
 TEST_P(TierContractTest, Locks_NotGiven_ThereAreNoUpdates) {
   TierClient a = NewClient();
   EXPECT_FALSE(a.tier->has_locks());
-  EXPECT_EQ(CodeOf(a.cache->Lock("k", absl::Seconds(1)).status()), "UNIMPLEMENTED");
+  EXPECT_EQ(CodeOf(a.cache->Lock("k", absl::Seconds(1), {}).status()), "UNIMPLEMENTED");
   LoadingCacheOptions options = InTier({.strict = true});
   const auto refused = Cache::Create(options, Reads());
   EXPECT_EQ(CodeOf(refused.status()), "INVALID_ARGUMENT");
