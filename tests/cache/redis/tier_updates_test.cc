@@ -158,6 +158,12 @@ TEST_F(TierUpdatesTest, Hold_AnotherProcessHasALongerMaxStaleness_TheBoundIsItsO
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("max_staleness = 10m: another process has 20m"));
   EXPECT_TRUE(b.cache->CheckStrict().ok());
+  for (const bool strict : {true, false}) {
+    LoadingCacheOptions options = {.name = "prices", .ttl = absl::Minutes(5), .strict = strict, .metrics = nullptr};
+    options.tier = ConnectTier(server.url(), WithLocks());
+    const auto cache = LoadingCache<int, int>::Create(options, [](int key) -> absl::StatusOr<int> { return key; });
+    EXPECT_EQ(CodeOf(cache.status()), strict ? "FAILED_PRECONDITION" : "OK");
+  }
 }
 
 TEST_F(TierUpdatesTest, Lock_KeysOfAnySize_AreNamedOrRefused) {
