@@ -56,9 +56,19 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
   const std::span<const FlightPtr> begun = BeginAll(claimed.here, LoadQueue::kNone);
   if (!begun.empty()) Run(begun, has_.load_all, runner);
-  for (Part& part : parts) {
-    if (!part.answer.has_value()) part.answer = FindOrLoad(part.at, part.call, nullptr);
+  // First the keys that this thread can load now. Others wait for their leases, while it may wait for keys that other
+  // processes load or write.
+  for (const bool now : {true, false}) {
+    for (Part& part : parts) {
+      if (!part.answer.has_value() && (!now || CanLoadNow(part))) part.answer = FindOrLoad(part.at, part.call, nullptr);
+    }
   }
+}
+
+bool CacheCore::CanLoadNow(const Part& part) const {
+  if (tier_ == nullptr || part.call.flight == nullptr) return false;
+  const ShardLock lock(shards_[part.at.shard]);
+  return part.call.flight->IsReady(Now());
 }
 
 // Answers a part, or adds it to a flight, which it claims if it has started it.

@@ -337,7 +337,9 @@ absl::StatusOr<UpdateReport> CacheCore::UpdateThrough(const KeyAt& at, LockedWri
     const Instant deadline = Clock::System()->Now() + timeout;
     ThreadRecord::Reserve(1);
     const auto writing = key_locks_->TryLockFor(at.hash, timeout);
-    if (!writing.has_value()) return DeadlineError();
+    if (!writing.has_value()) {
+      return absl::DeadlineExceededError(Named(": UpdateThrough(): another update of the key has its lock"));
+    }
     AfterUnlock after(*this);
     absl::StatusOr<UpdateReport> report = tier_->Update(at, write, deadline - Clock::System()->Now(), after);
     after.Run();

@@ -131,16 +131,16 @@ class Frame {
 // The write of an update of a key of `cache` with this hash. There is at most one in a thread.
 class UpdateFrame : Frame<struct Update> {
  public:
-  UpdateFrame(const void* cache, uint64_t hash) {
+  UpdateFrame(const SingleFlight* cache, uint64_t hash) {
     cache_ = cache;
     hash_ = hash;
   }
 
   using Frame::InAny;
-  static bool Updates(const void* cache, uint64_t hash) { return InAny() && cache_ == cache && hash_ == hash; }
+  static bool Updates(const SingleFlight* cache, uint64_t hash) { return InAny() && cache_ == cache && hash_ == hash; }
 
  private:
-  inline static constinit thread_local const void* cache_ = nullptr;
+  inline static constinit thread_local const SingleFlight* cache_ = nullptr;
   inline static constinit thread_local uint64_t hash_ = 0;
 };
 // A read in strict mode.

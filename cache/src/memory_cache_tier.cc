@@ -382,11 +382,11 @@ TierInvalidated MemoryCacheTier::Process::Await(uint64_t queued, bool with_lease
   return done;
 }
 
-absl::StatusOr<LockLease> MemoryCacheTier::Process::Lock(std::string_view key, Duration timeout, std::stop_token stop) {
+absl::StatusOr<LockLease> MemoryCacheTier::Process::Lock(std::string_view key, Duration timeout,
+                                                         const std::stop_token& stop) {
   if (!tier_.has_locks()) return absl::UnimplementedError("MemoryCacheTier: locks = null");
   return tier_.options_.locks->Acquire(
-      Concat(cache_, ":", key),
-      {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New(), .stop = std::move(stop)});
+      Concat(cache_, ":", key), {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New(), .stop = stop});
 }
 
 TierMark MemoryCacheTier::Process::Hold(uint64_t queued, int64_t fencing_token) {

@@ -41,6 +41,8 @@ absl::Status SingleFlight::Join(const KeyAt& at, CacheCall& call, Instant now) {
     call.flight = StartFlight(at, call.loader, now);
   } else {
     call.result = kRequestCoalesced;
+    // Others wait for the mark of the update whose write this is.
+    if (LoadsWithin(*call.flight)) call.flight->tier->not_before = now;
   }
   call.joined = call.flight->tag_invalidations;
   call.soft_deadline = Instant::InfiniteFuture();
@@ -781,6 +783,11 @@ bool SingleFlight::MayServe(const Slot& entry, Instant now) const {
 // Leaves it to `after` to give the flight's lease back, if it has one.
 void SingleFlight::GiveBackLease(const FlightPtr& flight, AfterUnlock& after) {
   if (flight->tier != nullptr && !flight->tier->lease.token.empty()) tier_->GiveBackLease(flight, after);
+}
+
+// Whether this thread runs the write of a strict update of the flight's key.
+bool SingleFlight::LoadsWithin(const Flight& flight) const {
+  return strict_in_fleet() && UpdateFrame::Updates(this, flight.key.hash);
 }
 
 // Whether the result of a flight that runs is not older than the tier promises.

@@ -27,7 +27,9 @@ constexpr absl::Duration kClockStep = absl::Milliseconds(2);
 absl::StatusOr<UpdateReport> TierSide::Update(const KeyAt& at, LockedWrite write, absl::Duration timeout,
                                               AfterUnlock& after) {
   std::string key;
-  if (const absl::Status encoded = core.EncodeKey(at.key, &key); !encoded.ok()) {
+  absl::Status encoded = GuardCallback<absl::Status>(codec_label, [&] { return core.EncodeKey(at.key, &key); });
+  if (absl::IsInternal(encoded)) return encoded;
+  if (!encoded.ok()) {
     return absl::InvalidArgumentError(core.Named(Concat(": UpdateThrough(): ", encoded.message())));
   }
   const absl::StatusOr<LockLease> lock = cache->Lock(key, timeout, lock_waits.get_token());
@@ -49,9 +51,9 @@ absl::StatusOr<UpdateReport> TierSide::Update(const KeyAt& at, LockedWrite write
     const UpdateFrame frame(&core, at.hash);
     return GuardCallback<absl::Status>(core.write_label_, [&] { return write(*lock); });
   });
-  absl::Status settled = Settle(at, key, held, runs, after);
+  const absl::Status settled = Settle(at, key, held, runs, after);
   if (!written.ok()) return written;
-  return UpdateReport{.settled = settled.ok(), .reason = std::move(settled)};
+  return UpdateReport{.settled = settled.ok(), .reason = settled};
 }
 
 // Ends the update. `written`: the write has run. Not OK: processes may have older values.

@@ -73,8 +73,7 @@ std::vector<FlightPtr> TierSide::Ask(std::span<const FlightPtr> flights, bool as
 
 // Whether a flight that this thread has begun is loaded although another process may load it, or writes it.
 bool TierSide::LoadsAlone(const Flight& flight, bool nested, Instant now) const {
-  return (nested && now >= flight.RunnersTimes().busy_since + kNestedWait) ||
-         (core.options_.strict && UpdateFrame::Updates(&core, flight.key.hash));
+  return (nested && now >= flight.RunnersTimes().busy_since + kNestedWait) || core.LoadsWithin(flight);
 }
 
 // Asks the tier for some of `flights`, from the first one on, and returns their number. Adds those that are to be
@@ -697,7 +696,7 @@ std::vector<TierInvalidated> TierCache::AwaitMany(std::span<const uint64_t> queu
   return results;
 }
 
-absl::StatusOr<LockLease> TierCache::Lock(std::string_view, Duration, std::stop_token) {
+absl::StatusOr<LockLease> TierCache::Lock(std::string_view, Duration, const std::stop_token&) {
   return absl::UnimplementedError("the tier has no locks");
 }
 

@@ -673,7 +673,7 @@ RedisCommand RedisTierCache::InvalidateCommand(const TierReign& reign, const Pen
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   const RedisCacheTierOptions& options = tier_->options();
   const char scope = static_cast<char>(pending.scope);
-  const bool repeat = pending.sent_in == reign.ordinal && extra.mark.empty();
+  const bool repeat = pending.sent_in == reign.ordinal;
   return WithArgs(RedisCommand(TierInvalidateScript(), views), reign.incarnation, pending.operation,
                   options.journal_length, name_, std::string_view(&scope, 1), pending.text, state_->codecs,
                   repeat ? std::to_string(pending.sent_after) : std::string(), own > 0 ? token : std::string_view(),

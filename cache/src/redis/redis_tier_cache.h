@@ -58,7 +58,7 @@ class RedisTierCache final : public TierCache {
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
   std::vector<TierInvalidated> AwaitMany(std::span<const uint64_t> queued, bool with_lease) override;
-  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, std::stop_token stop) override;
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, const std::stop_token& stop) override;
   TierMark Hold(uint64_t queued, int64_t fencing_token) override;
   TierMark Release(uint64_t queued, const TierMark& held) override;
   absl::Status CheckStrict() override;

@@ -1,7 +1,6 @@
 // Updates of strict caches: their locks, and their marks in Redis.
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "redis_tier_cache.h"
@@ -17,18 +16,17 @@ constexpr absl::Duration kMostStaleness = absl::Hours(1);
 
 }  // namespace
 
-absl::StatusOr<LockLease> RedisTierCache::Lock(std::string_view key, Duration timeout, std::stop_token stop) {
+absl::StatusOr<LockLease> RedisTierCache::Lock(std::string_view key, Duration timeout, const std::stop_token& stop) {
   const RedisCacheTierOptions& options = tier_->options();
-  if (options.locks == nullptr) return TierCache::Lock(key, timeout, std::move(stop));
+  if (options.locks == nullptr) return TierCache::Lock(key, timeout, stop);
   if (key.size() > kMaxTierKeyBytes) {
     return absl::InvalidArgumentError(Concat("RedisCacheTier '", options.prefix, "': a key of ", key.size(),
                                              " bytes has no updates: at most ", kMaxTierKeyBytes));
   }
   // In a cluster, braces select the slot of a lock.
   const std::string text = absl::StrReplaceAll(AbslView(key), {{"%", "%25"}, {"{", "%7b"}, {"}", "%7d"}});
-  return options.locks->Acquire(
-      Concat(options.prefix, ":", name_, ":", text),
-      {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New(), .stop = std::move(stop)});
+  return options.locks->Acquire(Concat(options.prefix, ":", name_, ":", text),
+                                {.kind = LockKind::kWrite, .wait = timeout, .owner = LockOwner::New(), .stop = stop});
 }
 
 TierMark RedisTierCache::Hold(uint64_t queued, int64_t fencing_token) {

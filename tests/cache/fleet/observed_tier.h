@@ -156,8 +156,8 @@ class ObservedCache final : public TierCache, public TierListener {
     return result;
   }
 
-  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, std::stop_token stop) override {
-    return cache_->Lock(key, timeout, std::move(stop));
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, const std::stop_token& stop) override {
+    return cache_->Lock(key, timeout, stop);
   }
   TierMark Hold(uint64_t queued, int64_t fencing_token) override { return cache_->Hold(queued, fencing_token); }
   TierMark Release(uint64_t queued, const TierMark& held) override {

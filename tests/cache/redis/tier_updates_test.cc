@@ -73,9 +73,11 @@ TEST_F(TierUpdatesTest, Release_ACodecWasRegisteredSince_IsLost) {
 TEST_F(TierUpdatesTest, Release_TheMarkOfAnotherCodecIsGone_IsLost) {
   TierNode a(server.url());
   TierNode b = SecondCodec();
-  const TierMark held = a.Hold("k", 1);
-  server.Call({"DEL", kSecondLease});
-  EXPECT_EQ(a.Release("k", held).kind, Mark::kLost);
+  for (const char* key : {kLease, kSecondLease}) {
+    const TierMark held = a.Hold("k", 1);
+    server.Call({"DEL", key});
+    EXPECT_EQ(a.Release("k", held).kind, Mark::kLost) << key;
+  }
 }
 
 // The documented script is as old as the first version, and takes a mark for a lease.

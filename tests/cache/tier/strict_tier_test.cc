@@ -461,6 +461,35 @@ TEST_F(StrictTierTest, Reads_WithoutTrust_JoinNoLoadThatRuns) {
   EXPECT_EQ(fresh.get(), "1 v1");
 }
 
+// It does not keep the leases of the others while it waits for a key that is written.
+TEST_F(StrictTierTest, GetAll_OneOfItsKeysIsWritten_TheOthersAreLoadedFirst) {
+  UseSystemClock({.locks = locks.get()});
+  OpenStrict();
+  TierClient writer(tier, "products", "s");
+  const TierMark held = writer.Hold("1", 1);
+  auto all = std::async(std::launch::async, [&] { return a->GetAll(std::vector<int>{1, 2, 3}); });
+  Await("the other keys", [&] { return Has(*a, 3); });
+  EXPECT_EQ(Get(*b, 2), "2 v0");
+  EXPECT_EQ(writer.Release("1", held).kind, Mark::kStands);
+  EXPECT_EQ(TextOf(all.get()[0]), "1 v0");
+}
+
+// Another call waits for the mark, and would ask again after a while.
+TEST_F(StrictTierTest, Update_ReadsWithinTheWriteWhileOthersWait_DoNotWait) {
+  NewMemoryTier({.max_staleness = kBound, .retry_after = absl::Hours(1), .locks = locks.get()});
+  OpenStrict();
+  std::future<std::string> other;
+  auto update = StartUpdate(*a, [&](const LockLease&) {
+    other = std::async(std::launch::async, [&] { return Get(*a, 1); });
+    clock.AwaitWaiters(1);
+    EXPECT_EQ(TextOf(a->Get(1, {.timeout = absl::Nanoseconds(1)})), "1 v0");
+    return absl::OkStatus();
+  });
+  PassWait();
+  EXPECT_EQ(SettledOf(update.get()), "settled");
+  EXPECT_EQ(other.get(), "1 v0");
+}
+
 TEST_F(StrictTierTest, Reads_OfValuesThatTheTierDoesNotTake_AreKeptWhileTheyAreCurrent) {
   NewMemoryTier({.max_staleness = kBound, .max_value_bytes = 2, .locks = locks.get()});
   OpenStrict();

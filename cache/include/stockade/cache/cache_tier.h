@@ -194,7 +194,7 @@ class STOCKADE_EXPORT TierCache {
   // Acquires the lock of the updates of `key`, with a fencing token, which is positive. Waits for other updates for at
   // most `timeout`, until `stop` is requested, and then for the engine of the locks. InvalidArgument: the tier has no
   // place for such a key. Otherwise the errors of LockService::Acquire().
-  virtual absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, std::stop_token stop);
+  virtual absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, const std::stop_token& stop);
   // As Await(), and in the same step marks the key. The mark is like a lease: it lapses, and is renewed until Release()
   // or the longest time of a load. Invalidations and Put() of other calls leave it. It replaces one of a smaller token.
   virtual TierMark Hold(uint64_t queued, int64_t fencing_token);

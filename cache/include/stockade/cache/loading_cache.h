@@ -364,16 +364,19 @@ class LoadingCache {
   //
   // Holds the key's lock in all processes (RedisCacheTierOptions::locks), waits until no process has an older value in
   // its memory, runs `write`, and makes sure that none has got one meanwhile. Until it returns, calls for the key wait,
-  // in all processes, except those by `write` itself. A call that begins after this has returned a settled report sees
-  // no value older than that of `write`, in any process, provided that the database refuses the write of a lock with a
-  // smaller fencing token than the last one that it has taken, and that all processes have the same max_staleness. If
-  // this process dies before the end, nothing is promised about this write.
+  // in all processes, except those by `write` itself, which load. Calls of this process that wait get such a value,
+  // too, so `write` must not read through the cache what it may roll back; nor a key whose own update reads this one,
+  // because both then wait for the longest time of a load. A call that begins after this has returned a settled report
+  // sees no value older than that of `write`, in any process, provided that the database refuses the write of a lock
+  // with a smaller fencing token than the last one that it has taken, and that all processes have the same
+  // max_staleness. If this process dies before the end, nothing is promised about this write.
   //
   // Returns a report if `write` returned OK; the update may not be settled. Otherwise returns the error of `write`, or
   // kInternal if it threw. On these errors `write` did not run, unless it returned them itself: Unavailable (the tier
-  // cannot be reached); Aborted (the lock was lost); InvalidArgument (the tier takes no such key: more than 1,024
-  // bytes, or none); FailedPrecondition (also: the cache is not strict, has no tier, or the lock has no fencing token);
-  // those of LockService::Acquire(); and those above. `timeout` limits the wait for other updates.
+  // cannot be reached); Internal (the codec, Hash or Eq threw); Aborted (the lock was lost); InvalidArgument (the key
+  // has more than 1,024 bytes, or the codec refuses it); FailedPrecondition (also: the cache is not strict, has no
+  // tier, or the lock has no fencing token); those of LockService::Acquire(); and those above. `timeout` limits the
+  // wait for other updates.
   absl::StatusOr<UpdateReport> UpdateThrough(const Key& key, absl::FunctionRef<absl::Status(const LockLease&)> write,
                                              Duration timeout = absl::InfiniteDuration()) {
     return core_->template UpdateThrough<absl::StatusOr<UpdateReport>>(key, write, timeout);

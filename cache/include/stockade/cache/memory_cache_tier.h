@@ -209,7 +209,7 @@ class STOCKADE_EXPORT MemoryCacheTier::Process final : public TierCache {
   void Fail(std::string_view key, const TierLease& lease) override;
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
-  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, std::stop_token stop) override;
+  absl::StatusOr<LockLease> Lock(std::string_view key, Duration timeout, const std::stop_token& stop) override;
   TierMark Hold(uint64_t queued, int64_t fencing_token) override;
   TierMark Release(uint64_t queued, const TierMark& held) override;
   bool AwaitAll(Instant deadline) override;

@@ -68,7 +68,8 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   size_t max_value_bytes = size_t{1} << 20;
 
   // The locks of updates of strict caches (LoadingCacheOptions::strict); null: the tier has no such caches. Any service
-  // whose locks have fencing tokens, such as RedisLockService, on the same servers or on others. All processes need the
+  // that has kWrite and fencing tokens, such as RedisLockService, and not RedlockService; on the same servers or on
+  // others. All processes need the
   // same locks. The locks are named "<prefix>:<cache>:<key>", where braces and % of the key are written as %7b, %7d and
   // %25; of the kind kWrite; and renewed by the service. Must outlive the tier and its caches.
   LockService* locks = nullptr;

@@ -162,6 +162,7 @@ class STOCKADE_EXPORT CacheCore : public SingleFlight {
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) STOCKADE_EXCLUDES(kShardMutex);
+  bool CanLoadNow(const Part& part) const STOCKADE_EXCLUDES(kShardMutex);
   void LookUp(Part& part, bool warm_up, Claimed& claimed) noexcept STOCKADE_EXCLUDES(kShardMutex);
   void Claim(const CacheCall& call, Claimed& claimed, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
   void QueueBatch(LoadQueue queue, Flights flights) noexcept STOCKADE_EXCLUDES(kShardMutex);

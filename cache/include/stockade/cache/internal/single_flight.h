@@ -104,6 +104,7 @@ class STOCKADE_EXPORT SingleFlight : public EntryStore {
   // With a tier or without.
   bool MayServe(const Slot& entry, Instant now) const STOCKADE_REQUIRES(kShardMutex);
   bool MayJoin(const Flight& flight, Instant now) const STOCKADE_REQUIRES(kShardMutex);
+  bool LoadsWithin(const Flight& flight) const;
   void GiveBackLease(const FlightPtr& flight, AfterUnlock& after) STOCKADE_REQUIRES(kShardMutex);
 
   std::unique_ptr<TierSide> tier_;  // Null: there is none.
