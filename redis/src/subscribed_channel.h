@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,9 +50,9 @@ struct SubscriptionCommand {
 struct SubscriptionHome {
   const std::string name;
   SubscriptionLine line;
-  size_t channels = 0;                        // Channels whose home it is.
-  Instant unused_since = {};                  // Since when it has none.
-  std::deque<SubscribedChannel*> queue = {};  // To be looked at once there is room for commands.
+  std::unordered_set<SubscribedChannel*> channels = {};  // Whose home it is.
+  Instant unused_since = {};                             // Since when it has none.
+  std::deque<SubscribedChannel*> queue = {};             // To be looked at once there is room for commands.
   std::deque<SubscriptionCommand> in_flight = {};
   absl::Status error = {};  // Why it is not up. The hub's mutex guards it like a channel's error.
 };

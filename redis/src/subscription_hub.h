@@ -138,13 +138,15 @@ class SubscriptionHub {
   void Greet(Channel& channel) STOCKADE_EXCLUDES(mutex_);
   void Refuse(Channel& channel, const absl::Status& why) STOCKADE_EXCLUDES(mutex_);
   void SetHome(Channel& channel, Home* home) STOCKADE_EXCLUDES(mutex_);
+  static void LeaveHome(Channel& channel);
   void Unconfirm(Channel& channel) STOCKADE_REQUIRES(mutex_);
   void Discard(Channel& channel) STOCKADE_REQUIRES(mutex_);
   bool Wanted(const Channel& channel) const STOCKADE_EXCLUDES(mutex_);
   Channel* Find(NameView name) STOCKADE_EXCLUDES(mutex_);
   // A pattern is not in a slot: its home has any node.
   absl::StatusOr<std::string> HomeOf(const Channel& channel) const;
-  std::vector<Channel*> ChannelsOf(const Home& home) const STOCKADE_EXCLUDES(mutex_);
+  // A copy: what is done to one may take it out of the home.
+  static std::vector<Channel*> ChannelsOf(const Home& home);
   template <typename Callback>
   void RunCallback(Subscription& subscription, std::string_view what, Callback callback) STOCKADE_EXCLUDES(mutex_);
 

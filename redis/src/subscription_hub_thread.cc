@@ -64,7 +64,7 @@ void SubscriptionHub::RetryLater() {
 void SubscriptionHub::LeaveOldHomes() {
   std::vector<Home*> up;
   for (const auto& [name, home] : homes_) {
-    if (home->line.up() && home->channels > 0) up.push_back(home.get());
+    if (home->line.up() && !home->channels.empty()) up.push_back(home.get());
   }
   for (Home* home : up) {
     const std::vector<Channel*> channels = ChannelsOf(*home);
@@ -84,7 +84,7 @@ void SubscriptionHub::DropUnusedHomes() {
   const bool full = homes_.size() >= max_homes_;
   std::erase_if(homes_, [&](const auto& entry) {
     const Home& home = *entry.second;
-    if (home.channels > 0 || home.line.connecting()) return false;
+    if (!home.channels.empty() || home.line.connecting()) return false;
     return full || !home.line.up() || Now() >= home.unused_since + line_options_.silence;
   });
 }
@@ -105,7 +105,7 @@ void SubscriptionHub::Tend(Home& home) {
       for (Channel* channel : ChannelsOf(home)) Reconcile(*channel);
     }
   }
-  if (home.channels > 0 && home.line.MayConnect(now)) ConnectAgain(home);
+  if (!home.channels.empty() && home.line.MayConnect(now)) ConnectAgain(home);
   if (home.line.up()) SendQueue(home);
 }
 
@@ -175,7 +175,7 @@ void SubscriptionHub::AwaitEvents() {
   for (const auto& [name, home] : homes_) {
     deadline = std::min(deadline, home->line.wakes_at());
     if (!home->line.up()) continue;
-    if (home->channels == 0) deadline = std::min(deadline, home->unused_since + line_options_.silence);
+    if (home->channels.empty()) deadline = std::min(deadline, home->unused_since + line_options_.silence);
     const int events = home->line.blocked() ? POLLIN | POLLOUT : POLLIN;
     ready.push_back({.fd = home->line.fd(), .events = static_cast<short>(events), .revents = 0});
     polled.push_back(home.get());
@@ -430,10 +430,16 @@ void SubscriptionHub::Refuse(Channel& channel, const absl::Status& why) {
 
 void SubscriptionHub::SetHome(Channel& channel, Home* home) {
   if (channel.home == home) return;
-  if (channel.home != nullptr && --channel.home->channels == 0) channel.home->unused_since = Now();
-  if (home != nullptr) ++home->channels;
+  LeaveHome(channel);
+  if (home != nullptr) home->channels.insert(&channel);
   const MutexLock lock(mutex_);
   channel.home = home;
+}
+
+void SubscriptionHub::LeaveHome(Channel& channel) {
+  if (channel.home == nullptr) return;
+  channel.home->channels.erase(&channel);
+  if (channel.home->channels.empty()) channel.home->unused_since = Now();
 }
 
 void SubscriptionHub::Unconfirm(Channel& channel) {
@@ -443,7 +449,7 @@ void SubscriptionHub::Unconfirm(Channel& channel) {
 // Forgets a channel that nobody wants, whom the server does not know, and that no list holds.
 void SubscriptionHub::Discard(Channel& channel) {
   if (!channel.users.empty() || channel.changed || channel.place != Place::kNowhere) return;
-  if (channel.home != nullptr && --channel.home->channels == 0) channel.home->unused_since = Now();
+  LeaveHome(channel);
   channels_.erase(channels_.find(NameView(channel.pattern, channel.name)));
 }
 
@@ -463,13 +469,8 @@ SubscriptionHub::Channel* SubscriptionHub::Find(NameView name) {
   return found == channels_.end() ? nullptr : found->second.get();
 }
 
-std::vector<SubscriptionHub::Channel*> SubscriptionHub::ChannelsOf(const Home& home) const {
-  std::vector<Channel*> channels;
-  const MutexLock lock(mutex_);
-  for (const auto& [name, channel] : channels_) {
-    if (channel->home == &home) channels.push_back(channel.get());
-  }
-  return channels;
+std::vector<SubscriptionHub::Channel*> SubscriptionHub::ChannelsOf(const Home& home) {
+  return {home.channels.begin(), home.channels.end()};
 }
 
 }  // namespace stockade::redis_internal
