@@ -122,7 +122,12 @@ void UseCache(Cache& cache) {
 
 std::unique_ptr<Cache> OpenCache(const std::string& url) {
   LoadingCacheOptions options = {.name = "static", .ttl = absl::Minutes(5), .metrics = nullptr};
-  options.tier = Must(RedisCacheTier::Connect(url, {.prefix = "exit", .metrics = nullptr}), "RedisCacheTier::Connect");
+  // A busy machine is no server that does not answer.
+  const RedisCacheTierOptions tier = {.prefix = "exit",
+                                      .timeout = absl::Seconds(30),
+                                      .metrics = nullptr,
+                                      .redis = {.connect_timeout = absl::Seconds(30)}};
+  options.tier = Must(RedisCacheTier::Connect(url, tier), "RedisCacheTier::Connect");
   const auto copy = [](const std::string& value, std::string* bytes) {
     *bytes = value;
     return absl::OkStatus();
