@@ -67,9 +67,9 @@ class CopiedValue {
   CopiedValue(HazardRow&, const Copy& copy) : value_(copy.value) {}
   CopiedValue(const CopiedValue&) = default;
   CopiedValue& operator=(const CopiedValue&) = default;
-  CopiedValue(CopiedValue&& other) noexcept : value_(std::exchange(other.value_, std::nullopt)) {}
+  CopiedValue(CopiedValue&& other) noexcept { Take(other); }
   CopiedValue& operator=(CopiedValue&& other) noexcept {
-    value_ = std::exchange(other.value_, std::nullopt);
+    if (this != &other) Take(other);
     return *this;
   }
   ~CopiedValue() = default;
@@ -78,6 +78,13 @@ class CopiedValue {
   std::shared_ptr<const Value> Share() const { return std::make_shared<const Value>(*value_); }
 
  private:
+  // Not as a whole: a wide load of what was just stored in two parts has to wait until both are in the cache.
+  [[gnu::always_inline]] void Take(CopiedValue& other) {
+    value_.reset();
+    if (other.value_.has_value()) value_.emplace(*other.value_);
+    other.value_.reset();
+  }
+
   std::optional<Value> value_;
 };
 
