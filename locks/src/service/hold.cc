@@ -24,18 +24,31 @@ void LeaseState::TellLost() {
     telling = std::this_thread::get_id();
   }
   lost_source.request_stop();
+  std::vector<Executor::Task> after;
   {
     const MutexLock lock(mutex);
     telling.reset();
+    after.swap(after_telling);
   }
   told.NotifyAll();
+  for (Executor::Task& task : after) std::move(task)();
 }
 
 bool LeaseState::MarkReleased() {
   const MutexLock lock(mutex);
-  const bool first = !released.exchange(true, std::memory_order_relaxed);
+  return !released.exchange(true, std::memory_order_relaxed);
+}
+
+void LeaseState::AwaitTold() {
+  const MutexLock lock(mutex);
   while (telling && *telling != std::this_thread::get_id()) told.Wait(mutex);
-  return first;
+}
+
+bool LeaseState::RunOnceTold(Executor::Task& task) {
+  const MutexLock lock(mutex);
+  if (!telling) return false;
+  after_telling.push_back(std::move(task));
+  return true;
 }
 
 absl::Status LostError(const HoldKey& key, LossReason reason) {

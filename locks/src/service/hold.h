@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/executor.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
@@ -150,6 +151,7 @@ struct LeaseState {
   bool watched = false;
   std::optional<std::thread::id> thread;  // Whose it is, where it was acquired without an owner.
   uint64_t entry = 0;                     // ServiceHold::entries with it.
+  bool release_waits = true;              // In the lease's destructor. Its user's.
 
   std::stop_source lost_source = {};
 
@@ -157,6 +159,7 @@ struct LeaseState {
   CondVar told = {};
   std::atomic<bool> released{false};  // Written with mutex held. Relaxed reads need no mutex.
   std::optional<std::thread::id> telling STOCKADE_GUARDED_BY(mutex) = {};  // The thread that runs callbacks of lost().
+  std::vector<Executor::Task> after_telling STOCKADE_GUARDED_BY(mutex) = {};  // What waits for these callbacks.
 
   // Lost, and not released before or since.
   bool IsLost() const;
@@ -164,8 +167,12 @@ struct LeaseState {
   bool LossIsLogged() const;
   // On the executor: runs the callbacks of lost(), unless it has been released.
   void TellLost();
-  // No callback will begin any more; waits for those that run, unless this is called by one. False: had been called.
+  // No callback will begin any more. False: had been called.
   bool MarkReleased();
+  // Waits for callbacks that run, unless this is called by one.
+  void AwaitTold();
+  // Once it is marked as released. False, and `task` as it was: no callback runs. Otherwise it runs after them.
+  bool RunOnceTold(Executor::Task& task);
 };
 
 // FailedPrecondition, with the lock and the reason.

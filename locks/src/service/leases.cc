@@ -1,11 +1,13 @@
 // What becomes of holds and leases: confirmed, kept in time, released, lost.
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "engine_status.h"
 #include "service_core.h"
 #include "shown_lock.h"
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
@@ -18,6 +20,10 @@ constexpr absl::Duration kLatestArrival = absl::Seconds(20);
 
 // Between releases that the engine does not answer.
 constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
+
+absl::Status ReleasedBefore(const LeaseState& lease) {
+  return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
+}
 
 }  // namespace
 
@@ -162,7 +168,6 @@ absl::Status ServiceCore::Release(LeaseState& lease) {
 }
 
 absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
-  if (lease.released.load(std::memory_order_relaxed)) return absl::OkStatus();
   LeaseState* const one[] = {&lease};
   return ReleaseWithin(one, options_.engine_timeout, /*wait_for_silent_engine=*/false);
 }
@@ -221,44 +226,18 @@ absl::Status ServiceCore::ReleaseWithin(std::span<LeaseState* const> leases, abs
   for (size_t i = 0; i < leases.size(); ++i) {
     all[i].lease = leases[i];
     all[i].marked = leases[i]->MarkReleased();
-    if (all[i].marked) continue;
-    all[i].status =
-        absl::FailedPreconditionError(Concat(ShownLock(leases[i]->hold->key.name), ": the lease was released before"));
+    leases[i]->AwaitTold();
+    if (!all[i].marked) all[i].status = ReleasedBefore(*leases[i]);
   }
   const Instant give_up_at = options_.clock->Now() + timeout;
   {
     const Inside inside(*this);
-    // Losses are reported before this call has any steps, because callbacks may acquire.
-    if (inside.entered()) {
-      for (const Leaving& one : all) (void)StillHeld(one.lease->hold);
-    }
-    std::vector<Leaving*> together;
     for (Leaving& one : all) {
       if (!one.marked) continue;
-      const std::shared_ptr<ServiceHold>& hold = one.lease->hold;
       CheckThread(*one.lease);
-      if (!inside.entered()) {
-        Lose(hold, LossReason::kServiceEnded);  // Its record may leave the table before Shutdown() looks there.
-        one.status = LostError(hold->key, LossReason::kServiceEnded);
-        continue;
-      }
-      one.send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
-      // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
-      // tells.
-      const bool held = StillHeld(hold);
-      one.has_steps = held && one.lease->record->TryLockSteps();
-      if (held && !one.has_steps) {
-        SendLeaving(together, give_up_at);  // Nobody waits for steps and has others.
-        // Without them the lease ends here, and the engine gets the release behind the step that has them.
-        one.has_steps = one.lease->record->LockSteps(*options_.clock, one.send ? give_up_at : options_.clock->Now());
-      }
-      if (BeginLeaving(one)) {
-        together.push_back(&one);
-      } else if (one.has_steps) {
-        one.lease->record->UnlockSteps();
-      }
+      if (!inside.entered()) EndWithService(one);
     }
-    SendLeaving(together, give_up_at);
+    if (inside.entered()) EndLeases(all, give_up_at, wait_for_silent_engine);
   }
   absl::Status first;
   for (const Leaving& one : all) {
@@ -266,6 +245,75 @@ absl::Status ServiceCore::ReleaseWithin(std::span<LeaseState* const> leases, abs
     first.Update(one.status);
   }
   return first;
+}
+
+void ServiceCore::EndWithService(Leaving& leaving) {
+  const std::shared_ptr<ServiceHold>& hold = leaving.lease->hold;
+  Lose(hold, LossReason::kServiceEnded);  // Its record may leave the table before Shutdown() looks there.
+  leaving.status = LostError(hold->key, LossReason::kServiceEnded);
+}
+
+void ServiceCore::EndLeases(std::span<Leaving> all, Instant give_up_at, bool wait_for_silent_engine) {
+  // Losses are reported before this call has any steps, because callbacks may acquire.
+  for (const Leaving& one : all) (void)StillHeld(one.lease->hold);
+  std::vector<Leaving*> together;
+  for (Leaving& one : all) {
+    if (!one.marked) continue;
+    one.send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
+    // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
+    // tells.
+    const bool held = StillHeld(one.lease->hold);
+    one.has_steps = held && one.lease->record->TryLockSteps();
+    if (held && !one.has_steps) {
+      SendLeaving(together, give_up_at);  // Nobody waits for steps and has others.
+      // Without them the lease ends here, and the engine gets the release behind the step that has them.
+      one.has_steps = one.lease->record->LockSteps(*options_.clock, one.send ? give_up_at : options_.clock->Now());
+    }
+    if (BeginLeaving(one)) {
+      together.push_back(&one);
+    } else if (one.has_steps) {
+      one.lease->record->UnlockSteps();
+    }
+  }
+  SendLeaving(together, give_up_at);
+}
+
+void RunReleaseCallback(ReleaseCallback& done, absl::Status status) {
+  const absl::Status ran = GuardCallback<absl::Status>("a callback of ReleaseAsync()", [&] {
+    done(std::move(status));
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) Log(LogSeverity::kError, std::string(ran.message()));
+}
+
+void ServiceCore::ReleaseAsync(const std::shared_ptr<LeaseState>& lease, ReleaseCallback done) {
+  fork_guard_.Check("LockLease", lease->hold->key.name);
+  if (!lease->MarkReleased()) return TellReleased(*lease, ReleasedBefore(*lease), std::move(done));
+  Leaving leaving = {.lease = lease.get(), .marked = true};
+  {
+    const Inside inside(*this);
+    CheckThread(*lease);
+    if (inside.entered()) {
+      take_back_.Post([this, lease, leaving = std::move(leaving), done = std::move(done)]() mutable {
+        // What a silent engine has not got, it gets as a debt: not each of many leases waits for it.
+        EndLeases({&leaving, 1}, EngineTimeout(), /*wait_for_silent_engine=*/false);
+        holds_.Unpin(*lease->record);
+        TellReleased(*lease, std::move(leaving.status), std::move(done));
+      });
+      return;
+    }
+    EndWithService(leaving);
+  }
+  holds_.Unpin(*lease->record);
+  TellReleased(*lease, std::move(leaving.status), std::move(done));
+}
+
+void ServiceCore::TellReleased(LeaseState& lease, absl::Status status, ReleaseCallback done) {
+  if (!done) return;
+  Executor::Task tell = [done = std::move(done), status = std::move(status)]() mutable {
+    RunReleaseCallback(done, std::move(status));
+  };
+  if (!lease.RunOnceTold(tell)) Schedule(std::move(tell));
 }
 
 bool ServiceCore::BeginLeaving(Leaving& leaving) {

@@ -25,8 +25,15 @@ LockLease::~LockLease() {
     new (std::nothrow) std::shared_ptr<locks_internal::LeaseState>(std::move(state_));
     return;
   }
-  if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok() && !state_->LossIsLogged()) {
+  if (state_->released.load(std::memory_order_relaxed)) return;
+  const auto log_failure = [state = state_](const absl::Status& released) {
+    if (released.ok() || state->LossIsLogged()) return;
     base_internal::Log(LogSeverity::kWarning, base_internal::Concat("a lease ended: ", released.message()));
+  };
+  if (state_->release_waits) {
+    log_failure(state_->core->ReleaseOnce(*state_));
+  } else {
+    state_->core->ReleaseAsync(state_, log_failure);
   }
 }
 
@@ -81,6 +88,15 @@ bool LockLease::degraded() const { return state_ != nullptr && state_->core->deg
 absl::Status LockLease::Release() {
   if (state_ == nullptr) return OfNothing();
   return state_->core->Release(*state_);
+}
+
+void LockLease::ReleaseAsync(absl::AnyInvocable<void(absl::Status)> done) {
+  if (state_ != nullptr) return state_->core->ReleaseAsync(state_, std::move(done));
+  if (done) locks_internal::RunReleaseCallback(done, OfNothing());
+}
+
+void locks_internal::ReleaseWithoutWaiting(LockLease& lease) {
+  if (lease.state_ != nullptr) lease.state_->release_waits = false;
 }
 
 }  // namespace stockade

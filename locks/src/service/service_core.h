@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "async_acquirer.h"
@@ -32,6 +33,10 @@
 
 namespace stockade::locks_internal {
 
+using ReleaseCallback = absl::AnyInvocable<void(absl::Status)>;
+// Exceptions are logged.
+void RunReleaseCallback(ReleaseCallback& done, absl::Status status);
+
 // What an EngineLockService and its leases share; leases keep it alive, without its engine, once the service is gone.
 //
 // Order of mutexes: a record's steps, a hold's mutex, then one of: the table's, the room's and then the asynchronous
@@ -50,8 +55,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   absl::Status Release(LeaseState& lease);
   // As LockLeases': each lease in this order, all within the longest engine_timeout of their services.
   static absl::Status ReleaseMany(std::span<LockLease* const> leases);
-  // For its destructor: OK where it was released before. Does not wait for an engine that is silent.
+  // For its destructor, where it was not released before. Does not wait for an engine that is silent.
   absl::Status ReleaseOnce(LeaseState& lease);
+  void ReleaseAsync(const std::shared_ptr<LeaseState>& lease, ReleaseCallback done);
   bool Valid(const LeaseState& lease);
   // As LockService's.
   absl::Status ReleaseAll(absl::Duration timeout);
@@ -142,11 +148,17 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   struct Leaving;
   // The first error. Blocks at most for `timeout`.
   absl::Status ReleaseWithin(std::span<LeaseState* const> leases, absl::Duration timeout, bool wait_for_silent_engine);
+  // Takes the leases that are marked off their holds, in this order, and has the engine know it. Also while the service
+  // is stopping, as long as the engine is there.
+  void EndLeases(std::span<Leaving> all, Instant give_up_at, bool wait_for_silent_engine);
+  void EndWithService(Leaving& leaving);
   // Takes the lease off its hold. False, and a status: the hold was lost.
   bool BeginLeaving(Leaving& leaving);
   // Sends to the engine what has begun, and takes its answers.
   void SendLeaving(std::vector<Leaving*>& together, Instant give_up_at);
   void EndLeaving(Leaving& leaving);
+  // Has the answer of ReleaseAsync() told, after the lease's callbacks.
+  void TellReleased(LeaseState& lease, absl::Status status, ReleaseCallback done);
   // Asks the engine to leave `keep` holds, again while it does not answer, until `give_up_at`.
   absl::Status SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
                            Instant give_up_at, bool& held);

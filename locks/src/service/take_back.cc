@@ -18,7 +18,17 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until) {
   const MutexLock lock(mutex_);
   debts_.push_front({std::move(key), std::move(record), until});  // Before those that the engine has not answered.
-  if (!thread_.joinable()) {
+  Start();
+}
+
+void TakeBack::Post(Executor::Task release) {
+  const MutexLock lock(mutex_);
+  releases_.push_back(std::move(release));
+  Start();
+}
+
+void TakeBack::Start() {
+  if (!thread_.joinable() && !stopping_) {
     if (const absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) {
       Log(LogSeverity::kWarning,
           Concat("lock service '", core_.options().name, "': releases are delayed: ", started.message()));
@@ -28,12 +38,18 @@ void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant unti
 }
 
 void TakeBack::Stop() {
+  bool started = false;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    started = thread_.joinable();
   }
   changed_.NotifyOne();
-  if (thread_.joinable()) thread_.join();
+  if (started) {
+    thread_.join();
+  } else {
+    Run();  // What no thread could be started for.
+  }
   std::deque<Debt> left;  // Declared first: destroyed after the mutex is released.
   const MutexLock lock(mutex_);
   for (const Debt& debt : debts_) core_.holds().Unpin(*debt.record);
@@ -44,7 +60,15 @@ void TakeBack::Run() {
   Clock& clock = *core_.options().clock;
   const MutexLock lock(mutex_);
   for (;;) {
-    while (!stopping_ && debts_.empty()) changed_.Wait(mutex_);
+    while (!stopping_ && debts_.empty() && releases_.empty()) changed_.Wait(mutex_);
+    if (!releases_.empty()) {
+      Executor::Task release = std::move(releases_.front());
+      releases_.pop_front();
+      const MutexUnlock unlocked(mutex_);
+      std::move(release)();
+      release = nullptr;
+      continue;
+    }
     if (debts_.empty()) return;
     const Debt debt = std::move(debts_.front());
     debts_.pop_front();
@@ -57,8 +81,8 @@ void TakeBack::Run() {
     if (done) continue;
     debts_.push_back(debt);
     const Instant again = clock.Now() + kPause;
-    while (!stopping_ && clock.Now() < again) changed_.WaitUntil(clock, mutex_, again);
-    if (stopping_) return;
+    while (!stopping_ && releases_.empty() && clock.Now() < again) changed_.WaitUntil(clock, mutex_, again);
+    if (stopping_ && releases_.empty()) return;
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "locks/distributed/support/lock_suite.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/temp_dir.h"
@@ -51,6 +52,33 @@ TEST_P(ExclusionSuiteTest, Acquire_ClientsWithThreads_LoseNoAddition) {
       }
     });
     EXPECT_EQ(sum, kClients * kThreadsEach * times) << LockKindName(kind);
+  }
+}
+
+// The same with releases that nobody waits for, by owners that come again at once. What an owner has taken since stays.
+TEST_P(ExclusionSuiteTest, ReleaseAsync_OwnersThatEnterAgain_LoseNoAddition) {
+  constexpr int kOwners = 4;
+  const std::unique_ptr<LockService> client = NewClient();
+  const int64_t times = std::max<int64_t>(2, Scaled(120, 4'000) / kOwners);
+  for (const LockKind kind : ExclusiveKinds()) {
+    const std::string name = NewName();
+    std::atomic<int64_t> sum = 0, released = 0;
+    RunThreads(kOwners, [&](int) {
+      const LockOwner owner = LockOwner::New();
+      for (int64_t i = 0; i < times; ++i) {
+        LockLease lease = testing::MustAcquire(*client, name, {.kind = kind, .owner = owner});
+        const int64_t seen = sum.load(std::memory_order_relaxed);
+        sum.store(seen + 1, std::memory_order_relaxed);
+        EXPECT_TRUE(lease.valid());
+        lease.ReleaseAsync([&](const absl::Status& status) {
+          EXPECT_TRUE(status.ok()) << status;
+          ++released;
+        });
+      }
+    });
+    testing::Await("the releases", [&] { return released == kOwners * times; });
+    EXPECT_EQ(sum, kOwners * times) << LockKindName(kind);
+    EXPECT_TRUE(testing::IsFree(*client, name, kind)) << LockKindName(kind);
   }
 }
 

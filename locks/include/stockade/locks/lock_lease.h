@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string_view>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -14,9 +15,13 @@
 
 namespace stockade {
 
+class LockLease;
+
 namespace locks_internal {
 struct LeaseState;
 class ServiceCore;
+// Its destructor releases it as ReleaseAsync() does.
+STOCKADE_EXPORT void ReleaseWithoutWaiting(LockLease& lease);
 }  // namespace locks_internal
 
 // One hold of a lock, which is released with this object. Movable. Any thread may use it, one at a time; valid() and
@@ -31,7 +36,7 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   explicit LockLease(std::shared_ptr<locks_internal::LeaseState> state);  // For services.
   // Calls Release(), and logs the error if that fails; a loss was logged when it was noticed. If the engine has not
   // answered the last request, the release is sent in the background until the lease ends, and the destructor does not
-  // wait.
+  // wait. A lease that AcquireAwait() has returned is released as by ReleaseAsync(), without waiting.
   ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;
@@ -44,8 +49,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
 
   // A token whose stop is requested when the lease is lost. Callbacks run on LockServiceOptions::executor; if the lease
   // is already lost, a callback runs in its constructor. No callback runs after Release() or the destructor has
-  // returned. Both wait for a running callback, unless that callback called them. The token of an empty lease has no
-  // state.
+  // returned. Both wait for a running callback, unless that callback called them. ReleaseAsync() does not wait, nor the
+  // destructor after it; no callback begins after them. The token of an empty lease has no state.
   std::stop_token lost() const;
 
   // A number that is larger than the tokens of all earlier holders of this lock that exclude this owner. It is also
@@ -88,8 +93,18 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   //     release is retried in the background.
   absl::Status Release();
 
+  // Like Release(), but waits for nobody, neither for the engine nor for a callback of lost(): for event loops, which
+  // call it, or co_await ReleaseAwait(), before the lease is destroyed. The lease is not valid from here on. A thread
+  // of the service sends the releases, one after another, so other owners enter later than after Release(); it starts
+  // with the first. While the engine does not answer, the release is Unavailable at once, and retried in the
+  // background. `done`, which may be empty, is invoked once with what Release() would have returned, on
+  // LockServiceOptions::executor, after the callbacks of lost() have returned; for an empty lease on this thread.
+  // Exceptions that it throws are logged. The destructor of the service sends what is left, if the engine answers.
+  void ReleaseAsync(absl::AnyInvocable<void(absl::Status)> done = nullptr);
+
  private:
   friend class locks_internal::ServiceCore;
+  friend void locks_internal::ReleaseWithoutWaiting(LockLease& lease);
 
   std::shared_ptr<locks_internal::LeaseState> state_;  // Null: empty.
 };
