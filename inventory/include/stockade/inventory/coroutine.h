@@ -1,0 +1,96 @@
+#ifndef STOCKADE_INVENTORY_COROUTINE_H_
+#define STOCKADE_INVENTORY_COROUTINE_H_
+
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/base/coroutine.h"
+#include "stockade/inventory/inventory.h"
+
+// Orders for coroutines:
+//
+//   const ReserveRequest order = {.sku = "shoe", .request_id = request.id, .ttl = absl::Minutes(10)};
+//   const absl::StatusOr<Reservation> held = co_await ReserveAwait(shop, order, on);
+//
+// These are Inventory's calls ...Async() for co_await, and return what the blocking calls return. A call begins when it
+// is awaited; the inventory must exist until then. In addition to the statuses of the blocking call, at once:
+//   Cancelled         on.stop was requested.
+//   DeadlineExceeded  on.deadline passed.
+// Then the text says "nothing has changed" if the call had not begun. Otherwise "the outcome is unknown": what was sent
+// cannot be called back. Send the same request again: its request id, or the order's id, makes that safe. If nobody
+// does, a reservation ends with its TTL. The same applies if the coroutine is destroyed while it waits.
+//
+// g++ 12 destroys an aggregate twice that is made within a co_await expression, so a request needs a name of its own:
+// temporaries do not compile.
+namespace stockade {
+namespace inventory_internal {
+
+// `Method`: a call ...Async() of Inventory.
+template <typename ResultT, typename Request, auto Method, const AwaitedCall& Call>
+class OrderStart {
+ public:
+  using Result = ResultT;
+  static constexpr AwaitedCall kCall = Call;
+
+  OrderStart(Inventory& shop, Request request) : shop_(&shop), request_(std::move(request)) {}
+
+  void Begin(const std::stop_token&, AnswerAwaiter<Result> answer) && {
+    (shop_->*Method)(request_, CallbackExecutor(), std::move(answer));
+  }
+
+ private:
+  Inventory* shop_;
+  Request request_;
+};
+
+inline constexpr std::string_view kRequestUnknown = "the outcome is unknown; send the same request id again";
+inline constexpr std::string_view kOrderUnknown = "the outcome is unknown; send it again";
+inline constexpr AwaitedCall kReserveAwait = {.name = "ReserveAwait()", .unknown = kRequestUnknown};
+inline constexpr AwaitedCall kReserveBasketAwait = {.name = "ReserveBasketAwait()", .unknown = kRequestUnknown};
+inline constexpr AwaitedCall kTakeAwait = {.name = "TakeAwait()", .unknown = kRequestUnknown};
+inline constexpr AwaitedCall kCommitAwait = {.name = "CommitAwait()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kCancelAwait = {.name = "CancelAwait()", .unknown = kOrderUnknown};
+
+using ReserveStart = OrderStart<absl::StatusOr<Reservation>, ReserveRequest, &Inventory::ReserveAsync, kReserveAwait>;
+using ReserveBasketStart =
+    OrderStart<absl::StatusOr<BasketReservation>, BasketRequest, &Inventory::ReserveBasketAsync, kReserveBasketAwait>;
+using TakeStart = OrderStart<absl::StatusOr<Order>, TakeRequest, &Inventory::TakeAsync, kTakeAwait>;
+using CommitStart = OrderStart<absl::Status, OrderId, &Inventory::CommitAsync, kCommitAwait>;
+using CancelStart = OrderStart<absl::Status, OrderId, &Inventory::CancelAsync, kCancelAwait>;
+
+}  // namespace inventory_internal
+
+inline base_internal::LazyAwaiter<inventory_internal::ReserveStart> ReserveAwait(Inventory& shop,
+                                                                                 const ReserveRequest& request,
+                                                                                 const AwaitOn& on) {
+  return {inventory_internal::ReserveStart(shop, request), on};
+}
+void ReserveAwait(Inventory& shop, const ReserveRequest&& request, const AwaitOn& on) = delete;
+
+inline base_internal::LazyAwaiter<inventory_internal::ReserveBasketStart> ReserveBasketAwait(
+    Inventory& shop, const BasketRequest& request, const AwaitOn& on) {
+  return {inventory_internal::ReserveBasketStart(shop, request), on};
+}
+void ReserveBasketAwait(Inventory& shop, const BasketRequest&& request, const AwaitOn& on) = delete;
+
+inline base_internal::LazyAwaiter<inventory_internal::TakeStart> TakeAwait(Inventory& shop, const TakeRequest& request,
+                                                                           const AwaitOn& on) {
+  return {inventory_internal::TakeStart(shop, request), on};
+}
+void TakeAwait(Inventory& shop, const TakeRequest&& request, const AwaitOn& on) = delete;
+
+inline base_internal::LazyAwaiter<inventory_internal::CommitStart> CommitAwait(Inventory& shop, OrderId id,
+                                                                               const AwaitOn& on) {
+  return {inventory_internal::CommitStart(shop, id), on};
+}
+
+inline base_internal::LazyAwaiter<inventory_internal::CancelStart> CancelAwait(Inventory& shop, OrderId id,
+                                                                               const AwaitOn& on) {
+  return {inventory_internal::CancelStart(shop, id), on};
+}
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_COROUTINE_H_
