@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compiles each misuse of misuse.cc: the compiler refuses it, with one short error that says what is wrong.
-# usage: misuse.sh <compiler> [-I<folder>...]
+# Compiles each misuse of a source: the compiler refuses it, with one short error that says what is wrong.
+# usage: misuse.sh <source> <compiler> [-I<folder>...]
 set -euo pipefail
-source=$(dirname "$0")/misuse.cc
+source=$1
+shift
 longest=25  # Lines; a deep template error has hundreds.
 
 compile() {  # <number>
