@@ -41,6 +41,9 @@ declare -A packages=(
   [trixie]="apt debootstrap git tar util-linux"
 )
 
+# A second clang for the test of what compilers make of coroutines.
+if apt-cache show clang-19 >/dev/null 2>&1; then packages[test]+=" clang-19"; fi
+
 # A JDK, a Go, a Rust or a Node.js of the user's own, by whatever installer, does as well. Debian 12's plain rustc is too
 # old for moka, and its golang for the peers in Go, which are then left out.
 command -v javac >/dev/null 2>&1 || packages[bench-peers]+=" default-jdk-headless"

@@ -34,6 +34,7 @@ fi
 
 # Phrases that readers have to read twice.
 scripts/check-english || status=1
+scripts/check-coroutines || status=1
 
 for script in run .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
 

@@ -1,5 +1,6 @@
 // The cost of each other call that answers a hit, as a ratio of Get() in the same run, by one thread.
 #include <array>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include "measure/threads.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/strings.h"
+#include "stockade/cache/coroutine.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/cache/transparent_string_hash.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -67,6 +69,40 @@ Measurement EachCall(std::shared_ptr<Calls> calls, absl::Duration span, Call cal
 
 bool HitByGet(Calls& calls, size_t at) { return calls.numbers.Get(calls.keys[at]).ok(); }
 
+// A coroutine that ends when it returns, because hits do not suspend it.
+struct Routine {
+  struct promise_type {
+    Routine get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Routine AwaitHits(Calls& calls, AwaitOn on, int64_t ops) {
+  size_t at = 0;
+  for (int64_t i = 0; i < ops; ++i) {
+    const absl::StatusOr<CacheHandle<uint64_t>> hit = co_await GetAwait(calls.numbers, calls.keys[at], on);
+    KeepAlive(hit.ok());
+    at = (at + 7) % (kCallKeys - 1);
+  }
+}
+
+void AddAwaitRow(Suite& suite) {
+  suite.Add({.name = "GetAwait, hit", .unit = "ns", .peer = "Get", .target = "<= 2"},
+            {.threads = 1, .prepare = [](const Scale& scale) -> Contestants {
+               const auto calls = std::make_shared<Calls>();
+               const auto awaits = [=, span = scale.span](Worker& worker) {
+                 const AwaitOn on(calls->executor);
+                 const Throughput done =
+                     worker.RunFor(span, 256, [&](size_t, int64_t ops) { AwaitHits(*calls, on, ops); });
+                 return done.NsPerOp();
+               };
+               return {awaits, EachCall<1>(calls, scale.span, HitByGet)};
+             }});
+}
+
 template <size_t kPerCall, typename Call, typename Peer>
 void AddCallRow(Suite& suite, const std::string& name, const std::string& target, Call call,
                 const std::string& peer_name, Peer peer) {
@@ -87,6 +123,7 @@ void AddCallRows(Suite& suite) {
         return calls.numbers.GetOrAsync(calls.keys[at], calls.executor, [](const auto&) {}).has_value();
       },
       kGetPeer, HitByGet);
+  AddAwaitRow(suite);
   AddCallRow<kManyCallKeys>(
       suite, "GetAll of 100 hits, per key", "<= 1.5",
       [](Calls& calls, size_t at) {
