@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <new>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -17,7 +20,9 @@
 #include <vector>
 
 #include "cache/test_cache.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/log.h"
+#include "stockade/cache/coroutine.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace {
@@ -319,6 +324,26 @@ ScenariosOf<Key, Value> FailedLoads() {
   };
 }
 
+// Suspended at first, so that its frame has its memory. Ends by itself.
+struct Awaiting {
+  struct promise_type {
+    Awaiting get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<> frame;
+};
+
+template <typename Cache, typename Key>
+Awaiting Awaits(Cache& cache, Key key, AwaitOn on, int& called) {
+  const auto answer = co_await GetAwait(cache, key, on);
+  const Spared checks;
+  ++called;
+  EXPECT_TRUE(IsAnswer(answer.status())) << answer.status();
+}
+
 // Lookups of many keys, or that nobody waits for.
 template <typename Key, typename Value>
 ScenariosOf<Key, Value> OtherLookups() {
@@ -349,6 +374,20 @@ ScenariosOf<Key, Value> OtherLookups() {
          });
          return [&shop, called, done, key = S::KeyOf(3)]() -> Check {
            shop.cache->GetAsync(key, shop.executor, std::move(*done));
+           const Spared checks;
+           return [called] {
+             SpinUntil([&] { return *called > 0; });
+             EXPECT_EQ(*called, 1);
+           };
+         };
+       }},
+      {"GetAwait",
+       [](S& shop) -> Call {
+         const auto called = std::make_shared<int>(0);
+         const AwaitOn on(shop.executor, std::stop_source().get_token(), Clock::System()->Now() + absl::Hours(1));
+         const std::coroutine_handle<> begins = Awaits(*shop.cache, S::KeyOf(3), on, *called).frame;
+         return [called, begins]() -> Check {
+           begins.resume();
            const Spared checks;
            return [called] {
              SpinUntil([&] { return *called > 0; });
@@ -593,6 +632,26 @@ TEST_F(NoMemoryAtStartTest, Create_EachAllocationFails_IsResourceExhausted) {
     failed = FailNoMore() > 0;
     EXPECT_EQ(cache.status().code(), failed ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
   }
+}
+
+Awaiting AwaitsHits(IntCache& cache, Executor& executor, int& hits) {
+  const AwaitOn on(executor);
+  for (int i = 0; i < 100; ++i) {
+    const absl::StatusOr<CacheHandle<int>> hit = co_await GetAwait(cache, 1, on);
+    hits += hit.ok() ? 1 : 0;
+  }
+}
+
+TEST_F(NoMemoryAtStartTest, GetAwait_OfAHit_AllocatesNothing) {
+  IntCache cache({.name = "short"});
+  cache.Put(1, 10);
+  EXPECT_TRUE(cache.Get(1).ok());  // A thread's first one allocates.
+  int hits = 0;
+  const std::coroutine_handle<> frame = AwaitsHits(cache, some_executor, hits).frame;
+  FailFrom(0, true);
+  frame.resume();
+  EXPECT_EQ(FailNoMore(), 0);
+  EXPECT_EQ(hits, 100);
 }
 
 // What a loader throws is the loader's.
