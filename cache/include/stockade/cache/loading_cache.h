@@ -255,10 +255,10 @@ class LoadingCache {
     return core_->GetAll(keys, options);
   }
 
-  // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must exist until
-  // then. Any thread of the cache may call executor.Schedule(); `done` must not destroy the cache within that call.
-  // If `executor` throws, or if there is no memory for its task, `done` runs on the current thread; if it drops the
-  // task, `done` is destroyed without running.
+  // Like Get(), without blocking; for co_await see GetAwait() (stockade/cache/coroutine.h). `done`, which must not be
+  // empty, is run once on `executor`, which must exist until then. Any thread of the cache may call
+  // executor.Schedule(); `done` must not destroy the cache within that call. If `executor` throws, or if there is no
+  // memory for its task, `done` runs on the current thread; if it drops the task, `done` is destroyed without running.
   // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a load runs, or is
   // waited for, on one of two threads of the cache. A call that waits for such a thread, or for an update of its key,
   // ends with its time-out (on the cache's clock) or its stop token. ResourceExhausted: there is no memory, or

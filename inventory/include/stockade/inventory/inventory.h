@@ -150,7 +150,8 @@ struct SkuSnapshot {
 // recovered are kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
 //
 // Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
-// invokes `done`, which must not be empty (aborts), once on `executor`, which must outlive the inventory. ...Many()
+// invokes `done`, which must not be empty (aborts), once on `executor`, which must outlive the inventory;
+// stockade/inventory/coroutine.h has the same for co_await. ...Many()
 // waits once for all its requests: each request is independent, and each answer is at its request's index. In one
 // process they are processed in the given order. If `done` runs during the destructor, the inventory is Unavailable for
 // it.
@@ -173,8 +174,9 @@ class STOCKADE_EXPORT Inventory {
   // Like Create(), but aborts on an error.
   explicit Inventory(InventoryOptions options = {});
 
-  // No call may be in progress. Closes the ledger, which passes pending answers to their executors. Reservations remain
-  // in the ledger.
+  // No call may be in progress, except that ...Async() may wait for its answer. Closes the ledger, which passes pending
+  // answers to their executors: Unavailable if what they wait for did not become durable. Reservations remain in the
+  // ledger.
   ~Inventory();
 
   Inventory(const Inventory&) = delete;

@@ -26,8 +26,10 @@ enum class LockKind : uint8_t {
 // "reentrant", "fair", "read", "write".
 STOCKADE_EXPORT std::string_view LockKindName(LockKind kind);
 
-// The owner of a lock: a thread, or a task or coroutine that moves between threads. An id is never reused within its
-// process, and engines distinguish processes. A value type; any thread may copy it.
+// The owner of a lock: a thread, or a task or coroutine. A thread that runs several tasks in turn (an event loop,
+// fibers) is one owner by default: its tasks enter each other's locks. Use the asynchronous calls, or an owner per
+// task. An id is never reused within its process, and engines distinguish processes. A value type; any thread may copy
+// it.
 class LockOwner {
  public:
   // A new owner.
@@ -57,10 +59,10 @@ struct STOCKADE_EXPORT AcquireOptions {
   // kMaxLease. Zero, the default, means the service's watchdog_lease, which is renewed until the release.
   Duration lease = absl::ZeroDuration();
 
-  // The owner. By default the calling thread, and a new owner for AcquireAsync(). A thread may acquire again what it
-  // owns, so a lease that another thread will use needs its own owner, such as LockOwner::New(). If it has none and the
-  // first thread acquires the lock again, both threads are inside. The release by the other thread then aborts if
-  // assertions are enabled (NDEBUG is not defined), and logs an error otherwise.
+  // The owner. By default the calling thread, and a new owner for AcquireAsync() and AcquireAwait(). A thread may
+  // acquire again what it owns, so a lease that another thread will use needs its own owner, such as LockOwner::New().
+  // If it has none and the first thread acquires the lock again, both threads are inside. The release by the other
+  // thread then aborts if assertions are enabled (NDEBUG is not defined), and logs an error otherwise.
   std::optional<LockOwner> owner = std::nullopt;
 
   // Requires that the fencing token is larger than all earlier ones, whichever server issued them. FailedPrecondition

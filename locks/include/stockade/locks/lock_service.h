@@ -35,10 +35,11 @@ struct LockState {
 //   db.Sell(*held->fencing_token());
 //   absl::Status released = held->Release();  // Or let the destructor do it.
 //
-// Thread-safe. A service must not be destroyed during one of its calls, or by a callback on its own thread. The
-// destructor cancels waiting calls (Cancelled) and ends the remaining leases. These are lost then, and the engine keeps
-// them until they expire: call ReleaseAll() first if other owners should not wait for that. Not usable in a forked
-// child, where the destructor does nothing. pthread_exit() or pthread_cancel() within a callback aborts the process.
+// Thread-safe. A service must not be destroyed by a callback on its own thread, nor during one of its calls, except
+// that AcquireAsync() and AcquireAwait() may be waiting. The destructor cancels waiting calls (Cancelled) and ends the
+// remaining leases. These are lost then, and the engine keeps them until they expire: call ReleaseAll() first if other
+// owners should not wait for that. Not usable in a forked child, where the destructor does nothing. pthread_exit() or
+// pthread_cancel() within a callback aborts the process.
 class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
@@ -67,7 +68,7 @@ class STOCKADE_EXPORT LockService {
   // Like Acquire(), but never blocks on the engine. `done`, which must not be empty (aborts), is invoked once with the
   // result, on LockServiceOptions::executor; exceptions that it throws are logged. If the service's own callback thread
   // cannot be started, callbacks run on the thread that has the result, which may be the caller's. If options.owner is
-  // not set, the lease gets a new owner.
+  // not set, the lease gets a new owner. stockade/locks/coroutine.h has the same for co_await.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 
