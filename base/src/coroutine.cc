@@ -11,6 +11,9 @@
 namespace stockade::base_internal {
 namespace {
 
+constexpr std::string_view kStopped = ": the stop was requested";
+constexpr std::string_view kLate = ": the deadline has passed";
+
 // For the deadlines of all calls. Never destroyed: coroutines may wait at exit.
 TimerQueue& Timers() {
   static TimerQueue& timers = *new TimerQueue(Clock::System());
@@ -33,20 +36,23 @@ struct PendingCall::ResumeTask {
     if (call != nullptr) call->Dropped();
   }
 
-  void operator()() { std::exchange(call, nullptr)->Resume(); }
+  void operator()() {
+    if (const std::shared_ptr<PendingCall> waiting = std::exchange(call, nullptr)) waiting->Resume();
+  }
 
   std::shared_ptr<PendingCall> call;
 };
 
 void PendingCall::OnStop::operator()() const noexcept {
   // What this does may destroy it.
-  if (const std::shared_ptr<PendingCall> waiting = call.lock()) waiting->GiveUp(absl::StatusCode::kCancelled);
+  if (const std::shared_ptr<PendingCall> waiting = call.lock())
+    waiting->EndWait(absl::StatusCode::kCancelled, kStopped);
 }
 
 absl::Status PendingCall::MayBegin() const {
-  if (on_.stop.stop_requested()) return Late(absl::StatusCode::kCancelled, false);
+  if (on_.stop.stop_requested()) return Ended(absl::StatusCode::kCancelled, kStopped, false);
   if (on_.deadline == Instant::InfiniteFuture()) return absl::OkStatus();
-  if (Clock::System()->Now() >= on_.deadline) return Late(absl::StatusCode::kDeadlineExceeded, false);
+  if (Clock::System()->Now() >= on_.deadline) return Ended(absl::StatusCode::kDeadlineExceeded, kLate, false);
   return Timers().Start();
 }
 
@@ -55,7 +61,8 @@ void PendingCall::Watch() noexcept {
     if (on_.stop.stop_possible()) on_stop_.emplace(on_.stop, OnStop{weak_from_this()});
     if (on_.deadline == Instant::InfiniteFuture()) return;
     const TimerQueue::Id timer = Timers().Schedule(on_.deadline, [weak = weak_from_this()] {
-      if (const std::shared_ptr<PendingCall> call = weak.lock()) call->GiveUp(absl::StatusCode::kDeadlineExceeded);
+      if (const std::shared_ptr<PendingCall> call = weak.lock())
+        call->EndWait(absl::StatusCode::kDeadlineExceeded, kLate);
     });
     {
       const MutexLock lock(mutex_);
@@ -66,7 +73,7 @@ void PendingCall::Watch() noexcept {
     }
     Timers().Cancel(timer);
   } catch (...) {  // std::bad_alloc.
-    GiveUp(absl::StatusCode::kResourceExhausted);
+    EndWait(absl::StatusCode::kResourceExhausted, ": there is no memory to watch its deadline");
   }
 }
 
@@ -79,24 +86,25 @@ void PendingCall::EndTimer() {
   if (timer.has_value()) Timers().Cancel(*timer);
 }
 
-absl::Status PendingCall::Late(absl::StatusCode code, bool begun) const noexcept {
+absl::Status PendingCall::Ended(absl::StatusCode code, std::string_view why, bool begun) const noexcept {
   return StatusWithText(code, [&] {
-    const std::string_view why = code == absl::StatusCode::kCancelled          ? ": the stop was requested"
-                                 : code == absl::StatusCode::kDeadlineExceeded ? ": the deadline has passed"
-                                                                               : ": there is no memory to wait";
     std::string text = Concat(call_.name, why);
     if (!call_.unknown.empty()) text += begun ? Concat("; ", call_.unknown) : "; nothing has changed";
     return text;
   });
 }
 
-void PendingCall::GiveUp(absl::StatusCode code) noexcept {
+void PendingCall::EndWait(absl::StatusCode code, std::string_view why) noexcept {
   {
     const MutexLock lock(mutex_);
     if (!TakesAnswer()) return;
   }
-  AnswerWith(Late(code, true));  // The call may answer it first.
+  AnswerWith(Ended(code, why, true));  // The call may answer it first.
   stop_.request_stop();
+}
+
+void PendingCall::CallbackDropped() noexcept {
+  EndWait(absl::StatusCode::kResourceExhausted, ": an executor destroyed the answer");
 }
 
 void PendingCall::Suspend(std::coroutine_handle<> frame) {
@@ -114,7 +122,16 @@ void PendingCall::Answered(bool awaited) {
   if (awaited) Schedule();
 }
 
-void PendingCall::Leave() {
+void PendingCall::Leave(std::shared_ptr<PendingCall> call) {
+  if (call->fork_.InForkedChild()) {
+    // It is the parent's, and what it needs for its end is not here.
+    new (std::nothrow) std::shared_ptr<PendingCall>(std::move(call));
+    return;
+  }
+  call->LeaveNow();
+}
+
+void PendingCall::LeaveNow() {
   {
     const MutexLock lock(mutex_);
     if (resumed_) Fatal(Concat(call_.name, ": a coroutine was destroyed while another thread resumes it"));

@@ -16,6 +16,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/locks/coroutine.h"
 #include "stockade/locks/local_lock_service.h"
+#include "support/forked_child.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
 
@@ -231,6 +232,33 @@ TEST_F(LocksCoroutineTest, InlineExecutor_GoesOnOnTheServicesThread) {
   };
   acquires();
   Await("the coroutine", [&] { return done.load(); });
+}
+
+// The service's own executor passes the answer on.
+TEST_F(LocksCoroutineTest, TheServicesExecutorDropsTheAnswer_ItGoesOnAndNoLeaseIsLeft) {
+  FaultyExecutor drops(/*throws=*/false);
+  const std::unique_ptr<LockService> locks = LocalLockService::Create({.executor = &drops, .metrics = nullptr}).value();
+  LeaseAnswer acquired;
+  const Routine acquires = Acquires(*locks, on_, acquired);
+  queue_.RunOne();
+  EXPECT_TRUE(absl::IsResourceExhausted(acquired->status())) << acquired->status();
+  const absl::StatusOr<LockLease> again = locks->Acquire("a", {.wait = absl::Seconds(20), .owner = LockOwner::New()});
+  EXPECT_TRUE(again.ok()) << again.status();
+  absl::Status released;
+  const auto releases = [&]() -> Routine { released = co_await ReleaseAwait(locks->Acquire("b").value(), on_); };
+  const Routine routine = releases();
+  queue_.RunOne();
+  EXPECT_TRUE(absl::IsResourceExhausted(released)) << released;
+}
+
+TEST_F(LocksCoroutineTest, DestroyedInAForkedChild_TouchesNothing) {
+  LeaseAnswer answer;
+  LockLease held = Hold();
+  Routine routine = Acquires(*locks_, on_.By(Clock::System()->Now() + absl::Hours(1)), answer);
+  EXPECT_EQ(InForkedChild([&] { routine.Destroy(); }), 0);
+  EXPECT_TRUE(held.Release().ok());
+  queue_.RunOne();
+  EXPECT_TRUE(answer->ok()) << answer->status();
 }
 
 TEST_F(LocksCoroutineTest, ServiceIsDestroyedWhileItWaits_IsCancelled) {

@@ -18,6 +18,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/floors.h"
+#include "stockade/base/fork_guard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
@@ -34,11 +35,17 @@ namespace stockade {
 // A coroutine that waits is resumed by executor.Schedule(), and so on a thread of that executor. If Schedule() throws,
 // it is resumed on the thread that has the answer, which is logged; so it is with an InlineExecutor, which is for tests
 // only, because that thread is the library's. If the executor destroys the task without running it, the coroutine stays
-// suspended, and what the call had acquired for it is given back.
+// suspended, and what the call had acquired for it is given back. (On its way the answer may pass another executor,
+// such as LockServiceOptions::executor, for which its own header holds. If that one destroys it, the call is
+// ResourceExhausted.)
 //
 // A coroutine may be destroyed while it waits, by the thread that would resume it, or before the executor runs the
 // task. Then the call is left as if the stop had been requested. It must not be destroyed by another thread while it is
-// being resumed (aborts if the call has not returned yet).
+// being resumed (aborts if the call has not returned yet). In a forked child, destroying it does nothing else, and no
+// call may be made.
+//
+// A call begins on the coroutine's thread, which it blocks for as long as the call with a callback would: for short
+// locks only, unless its header says otherwise.
 //
 // A class with a constructor, because g++ 12 destroys an aggregate twice that is made within a co_await expression.
 struct AwaitOn {
@@ -92,7 +99,9 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
   // By the awaiter, once. The frame may be resumed, and gone, before this returns.
   void Suspend(std::coroutine_handle<> frame) STOCKADE_EXCLUDES(mutex_);
   // By the awaiter's end, if it has not taken the answer.
-  void Leave() STOCKADE_EXCLUDES(mutex_);
+  static void Leave(std::shared_ptr<PendingCall> call);
+  // By the end of the callback, if it has not been called.
+  void CallbackDropped() noexcept;
 
   [[noreturn]] static void AwaitedTwice();
 
@@ -117,8 +126,9 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
   };
   struct ResumeTask;
 
-  void GiveUp(absl::StatusCode code) noexcept;
-  absl::Status Late(absl::StatusCode code, bool begun) const noexcept;
+  void EndWait(absl::StatusCode code, std::string_view why) noexcept;
+  absl::Status Ended(absl::StatusCode code, std::string_view why, bool begun) const noexcept;
+  void LeaveNow() STOCKADE_EXCLUDES(mutex_);
   void Schedule() STOCKADE_EXCLUDES(mutex_);
   void Resume() STOCKADE_EXCLUDES(mutex_);
   void Dropped() STOCKADE_EXCLUDES(mutex_);
@@ -126,6 +136,7 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
 
   const AwaitedCall call_;
   const AwaitOn on_;
+  const ForkGuard fork_;
   std::stop_source stop_;
   // Set before the call may be answered by it, and destroyed with this: so nobody waits for it while it runs.
   std::optional<std::stop_callback<OnStop>> on_stop_;
@@ -174,9 +185,19 @@ class PendingResult final : public PendingCall {
 
 // The callback of the call. Small enough to need no allocation of its own.
 template <typename Result>
-struct AnswerAwaiter {
-  std::shared_ptr<PendingResult<Result>> call;
-  void operator()(Result result) { std::exchange(call, nullptr)->Answer(std::move(result)); }
+class AnswerAwaiter {
+ public:
+  explicit AnswerAwaiter(std::shared_ptr<PendingResult<Result>> call) : call_(std::move(call)) {}
+  AnswerAwaiter(AnswerAwaiter&& other) noexcept = default;
+  AnswerAwaiter& operator=(AnswerAwaiter&&) = delete;
+  ~AnswerAwaiter() {
+    if (call_ != nullptr) call_->CallbackDropped();
+  }
+
+  void operator()(Result result) { std::exchange(call_, nullptr)->Answer(std::move(result)); }
+
+ private:
+  std::shared_ptr<PendingResult<Result>> call_;
 };
 
 // A call that has begun: its answer if that was there at once, or else the call. Awaited once.
@@ -193,7 +214,8 @@ class [[nodiscard("co_await it")]] Awaiter {
   Awaiter(Awaiter&& other) noexcept = default;
   Awaiter& operator=(Awaiter&&) = delete;
   ~Awaiter() {
-    if (call_ != nullptr) call_->Leave();
+    if (call_ != nullptr) [[unlikely]]
+      Leave();
   }
 
   Awaiter&& operator co_await() && { return std::move(*this); }
@@ -213,6 +235,9 @@ class [[nodiscard("co_await it")]] Awaiter {
   }
 
  private:
+  // Not inline, for the sake of hits.
+  [[gnu::noinline]] void Leave() { PendingCall::Leave(std::move(call_)); }
+
   std::shared_ptr<Pending> call_;
   std::optional<Result> at_once_;
 };
@@ -231,7 +256,7 @@ class [[nodiscard("co_await it")]] LazyAwaiter {
       : start_(std::move(other.start_)), on_(other.on_), begun_(std::exchange(other.begun_, true)) {}
   LazyAwaiter& operator=(LazyAwaiter&&) = delete;
   ~LazyAwaiter() {
-    if (call_ != nullptr) call_->Leave();
+    if (call_ != nullptr) PendingCall::Leave(std::move(call_));
   }
 
   LazyAwaiter&& operator co_await() && { return std::move(*this); }
@@ -265,7 +290,7 @@ class [[nodiscard("co_await it")]] LazyAwaiter {
     if (begun.ok()) {
       begun = GuardCallback<absl::Status>(Start::kCall.name, [&]() -> absl::Status {
         try {
-          std::move(start).Begin(call->stop(), AnswerAwaiter<Result>{call});
+          std::move(start).Begin(call->stop(), AnswerAwaiter<Result>(call));
         } catch (const std::bad_alloc&) {
           return absl::Status(absl::StatusCode::kResourceExhausted, {});
         }

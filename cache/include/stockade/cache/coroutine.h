@@ -40,7 +40,7 @@ class AwaitedGet {
       call_->Answer(late);
       options_->timeout = absl::ZeroDuration();
     }
-    return AnswerAwaiter<Result>{call_};
+    return AnswerAwaiter<Result>(call_);
   }
 
   // If the call has to wait.
@@ -80,6 +80,9 @@ template <typename Cache, typename Key, typename Set>
 //   DeadlineExceeded  on.deadline passed, or `timeout` on the cache's clock.
 //
 // The cache may be destroyed while the coroutine waits, which is then answered with Cancelled.
+//
+// g++ 12 destroys an aggregate twice that is made within a co_await expression, so a key that is an aggregate needs a
+// name of its own: temporaries do not compile.
 template <typename Key, typename Value, typename Hash, typename Eq>
 base_internal::Awaiter<absl::StatusOr<CacheHandle<Value>>> GetAwait(LoadingCache<Key, Value, Hash, Eq>& cache,
                                                                     const std::type_identity_t<Key>& key,
@@ -92,6 +95,11 @@ base_internal::Awaiter<absl::StatusOr<CacheHandle<Value>>> GetAwait(LoadingCache
                                                                     const AwaitOn& on, Duration timeout) {
   return cache_internal::BeginGet(cache, key, on, [&](CacheGetOptions& options) { options.timeout = timeout; });
 }
+
+template <typename Key, typename Value, typename Hash, typename Eq, typename... Timeout>
+  requires(std::is_aggregate_v<Key> && !std::is_trivially_destructible_v<Key>)
+void GetAwait(LoadingCache<Key, Value, Hash, Eq>& cache, const std::type_identity_t<Key>&& key, const AwaitOn& on,
+              const Timeout&... timeout) = delete;
 
 }  // namespace stockade
 

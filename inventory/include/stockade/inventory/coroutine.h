@@ -22,6 +22,9 @@
 // cannot be called back. Send the same request again: its request id, or the order's id, makes that safe. If nobody
 // does, a reservation ends with its TTL. The same applies if the coroutine is destroyed while it waits.
 //
+// A call blocks its coroutine's thread at the beginning as ...Async() does: if the ledger's queue is full, until it is
+// not, and neither on.stop nor on.deadline ends that.
+//
 // g++ 12 destroys an aggregate twice that is made within a co_await expression, so a request needs a name of its own:
 // temporaries do not compile.
 namespace stockade {

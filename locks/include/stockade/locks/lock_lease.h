@@ -99,7 +99,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // with the first. While the engine does not answer, the release is Unavailable at once, and retried in the
   // background. `done`, which may be empty, is invoked once with what Release() would have returned, on
   // LockServiceOptions::executor, after the callbacks of lost() have returned; for an empty lease on this thread.
-  // Exceptions that it throws are logged. The destructor of the service sends what is left, if the engine answers.
+  // Exceptions that it throws are logged. The destructor of the service sends what is left, while the engine answers:
+  // if it does not, the destructor waits for some two engine_timeout at most.
   void ReleaseAsync(absl::AnyInvocable<void(absl::Status)> done = nullptr);
 
  private:
