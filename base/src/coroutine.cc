@@ -112,9 +112,15 @@ void PendingCall::Suspend(std::coroutine_handle<> frame) {
   {
     const MutexLock lock(mutex_);
     frame_ = frame;
-    if (!answered_) return;
+    if (!BeginScheduling()) return;
   }
   Schedule();
+}
+
+bool PendingCall::BeginScheduling() {
+  if (!answered_ || frame_ == nullptr) return false;
+  scheduler_ = std::this_thread::get_id();
+  return true;
 }
 
 void PendingCall::Answered(bool awaited) {
@@ -136,6 +142,7 @@ void PendingCall::LeaveNow() {
     const MutexLock lock(mutex_);
     if (resumed_) Fatal(Concat(call_.name, ": a coroutine was destroyed while another thread resumes it"));
     left_ = true;
+    while (scheduler_.has_value() && *scheduler_ != std::this_thread::get_id()) unscheduled_.Wait(mutex_);
   }
   EndTimer();
   stop_.request_stop();
@@ -144,23 +151,28 @@ void PendingCall::LeaveNow() {
 
 void PendingCall::Schedule() {
   const std::shared_ptr<PendingCall> self = shared_from_this();
+  bool accepted = true;
   try {
     on_.executor.Schedule(ResumeTask(self));
   } catch (...) {
-    Log(LogSeverity::kError, "an executor threw; a coroutine goes on where the answer of its call is");
-    const absl::Status ran = GuardCallback<absl::Status>("a coroutine", [&] {
-      Resume();
-      return absl::OkStatus();
-    });
-    if (!ran.ok()) Log(LogSeverity::kError, std::string(ran.message()));
-    return;
+    accepted = false;
   }
+  bool dropped = false;
   {
     const MutexLock lock(mutex_);
-    scheduled_ = true;
-    if (!dropped_) return;
+    scheduler_.reset();
+    scheduled_ = accepted;
+    dropped = accepted && dropped_;
+    unscheduled_.NotifyAll();
   }
-  Discard();
+  if (dropped) Discard();
+  if (accepted) return;
+  Log(LogSeverity::kError, "an executor threw; a coroutine goes on where the answer of its call is");
+  const absl::Status ran = GuardCallback<absl::Status>("a coroutine", [&] {
+    Resume();
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) Log(LogSeverity::kError, std::string(ran.message()));
 }
 
 void PendingCall::Resume() {

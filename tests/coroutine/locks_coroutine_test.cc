@@ -208,6 +208,33 @@ TEST_F(LocksCoroutineTest, ExecutorDropsTheTask_TheLeaseIsFreeAndTheFrameWaits) 
   EXPECT_FALSE(answer.has_value());
 }
 
+// Its executor may end with it.
+TEST_F(LocksCoroutineTest, DestroyedWhileTheExecutorIsCalled_TheCallHasEndedAfterwards) {
+  class SlowExecutor final : public Executor {
+   public:
+    void Schedule(Task) override {
+      entered.count_down();
+      go_on.wait();
+      returns = true;
+    }
+    std::latch entered{1}, go_on{1};
+    std::atomic<bool> returns = false;
+  };
+  auto slow = std::make_unique<SlowExecutor>();
+  LeaseAnswer answer;
+  Routine routine = Acquires(*locks_, AwaitOn(*slow), answer);
+  slow->entered.wait();
+  std::thread destroys([&] {
+    routine.Destroy();
+    EXPECT_TRUE(slow->returns);
+  });
+  Spin(100'000);
+  slow->go_on.count_down();
+  destroys.join();
+  slow.reset();
+  ExpectFree();
+}
+
 TEST_F(LocksCoroutineTest, ExecutorThrows_ItGoesOnWhereTheAnswerIs) {
   FaultyExecutor throws(/*throws=*/true);
   std::atomic<bool> done = false;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -41,7 +42,9 @@ namespace stockade {
 //
 // A coroutine may be destroyed while it waits, by the thread that would resume it, or before the executor runs the
 // task. Then the call is left as if the stop had been requested. It must not be destroyed by another thread while it is
-// being resumed (aborts if the call has not returned yet). In a forked child, destroying it does nothing else, and no
+// being resumed (aborts if the call has not returned yet). Afterwards nobody uses the executor for it any more: if a
+// thread is about to resume it, its destruction waits until executor.Schedule() has returned there, so do not destroy
+// it while you hold a lock that Schedule() takes. In a forked child, destroying it does nothing else, and no
 // call may be made.
 //
 // A call begins on the coroutine's thread, which it blocks for as long as the call with a callback would: for short
@@ -111,7 +114,7 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
   // An answer is being stored. Whether a frame waits for it, which Answered() is then told.
   bool MarkAnswered() STOCKADE_REQUIRES(mutex_) {
     answered_ = true;
-    return frame_ != nullptr;
+    return BeginScheduling();
   }
   void Answered(bool awaited) STOCKADE_EXCLUDES(mutex_);
   virtual void AnswerWith(absl::Status status) STOCKADE_EXCLUDES(mutex_) = 0;
@@ -129,6 +132,8 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
   void EndWait(absl::StatusCode code, std::string_view why) noexcept;
   absl::Status Ended(absl::StatusCode code, std::string_view why, bool begun) const noexcept;
   void LeaveNow() STOCKADE_EXCLUDES(mutex_);
+  // True: there are a frame and an answer, and this thread is to call Schedule().
+  bool BeginScheduling() STOCKADE_REQUIRES(mutex_);
   void Schedule() STOCKADE_EXCLUDES(mutex_);
   void Resume() STOCKADE_EXCLUDES(mutex_);
   void Dropped() STOCKADE_EXCLUDES(mutex_);
@@ -146,8 +151,10 @@ class STOCKADE_EXPORT PendingCall : public std::enable_shared_from_this<PendingC
   bool answered_ STOCKADE_GUARDED_BY(mutex_) = false;
   bool resumed_ STOCKADE_GUARDED_BY(mutex_) = false;
   bool left_ STOCKADE_GUARDED_BY(mutex_) = false;
-  bool scheduled_ STOCKADE_GUARDED_BY(mutex_) = false;  // The executor has accepted the task.
-  bool dropped_ STOCKADE_GUARDED_BY(mutex_) = false;    // The task was destroyed before it ran.
+  bool scheduled_ STOCKADE_GUARDED_BY(mutex_) = false;                    // The executor has accepted the task.
+  std::optional<std::thread::id> scheduler_ STOCKADE_GUARDED_BY(mutex_);  // The thread that uses the executor.
+  CondVar unscheduled_;                                                   // scheduler_ has become none.
+  bool dropped_ STOCKADE_GUARDED_BY(mutex_) = false;                      // The task was destroyed before it ran.
 };
 
 template <typename Result>
