@@ -1,4 +1,4 @@
-// The snippets of docs/COROUTINES.md, where they compile and run. snippets_test.cc compares them.
+// The snippets of docs/EVENT_LOOPS.md, where they compile and run. snippets_test.cc compares them.
 
 #include <gtest/gtest.h>
 
