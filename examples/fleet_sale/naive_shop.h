@@ -41,7 +41,7 @@ class NaiveShop final : public Shop {
 
   NaiveShop(const std::string& socket, std::vector<Node> nodes);
 
-  static absl::StatusOr<std::vector<Node>> ConnectNodes(const ServerUrls& urls);
+  static absl::StatusOr<std::vector<Node>> ConnectNodes(const ServerUrls& urls, absl::Duration command_timeout);
   static absl::StatusOr<int64_t> Units(stockade::RedisClient& node);
   static absl::Status SetUnits(stockade::RedisClient& node, int64_t units);
   absl::StatusOr<int64_t> InsertOrder(const std::string& request_id, size_t node);

@@ -20,7 +20,10 @@ ServerUrls Servers::urls() const {
 }
 
 void Servers::Command(int node, const char* name) {
-  const auto client = OrThrow(stockade::RedisClient::Connect(nodes_[node]->url(), {.metrics = nullptr}));
+  // SAVE waits for the disk, and a busy machine for its turn.
+  const stockade::RedisOptions patient = {
+      .connect_timeout = absl::Seconds(30), .command_timeout = absl::Seconds(30), .metrics = nullptr};
+  const auto client = OrThrow(stockade::RedisClient::Connect(nodes_[node]->url(), patient));
   OrThrow(client->Run(stockade::RedisCommand(name)).status());
 }
 
