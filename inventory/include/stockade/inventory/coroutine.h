@@ -65,6 +65,7 @@ using CancelStart = OrderStart<absl::Status, OrderId, &Inventory::CancelAsync, k
 
 }  // namespace inventory_internal
 
+// Inventory::ReserveAsync() for co_await, which returns absl::StatusOr<Reservation>.
 inline base_internal::LazyAwaiter<inventory_internal::ReserveStart> ReserveAwait(Inventory& shop,
                                                                                  const ReserveRequest& request,
                                                                                  const AwaitOn& on) {
@@ -72,23 +73,27 @@ inline base_internal::LazyAwaiter<inventory_internal::ReserveStart> ReserveAwait
 }
 void ReserveAwait(Inventory& shop, const ReserveRequest&& request, const AwaitOn& on) = delete;
 
+// Inventory::ReserveBasketAsync() for co_await, which returns absl::StatusOr<BasketReservation>.
 inline base_internal::LazyAwaiter<inventory_internal::ReserveBasketStart> ReserveBasketAwait(
     Inventory& shop, const BasketRequest& request, const AwaitOn& on) {
   return {inventory_internal::ReserveBasketStart(shop, request), on};
 }
 void ReserveBasketAwait(Inventory& shop, const BasketRequest&& request, const AwaitOn& on) = delete;
 
+// Inventory::TakeAsync() for co_await, which returns absl::StatusOr<Order>.
 inline base_internal::LazyAwaiter<inventory_internal::TakeStart> TakeAwait(Inventory& shop, const TakeRequest& request,
                                                                            const AwaitOn& on) {
   return {inventory_internal::TakeStart(shop, request), on};
 }
 void TakeAwait(Inventory& shop, const TakeRequest&& request, const AwaitOn& on) = delete;
 
+// Inventory::CommitAsync() for co_await, which returns absl::Status.
 inline base_internal::LazyAwaiter<inventory_internal::CommitStart> CommitAwait(Inventory& shop, OrderId id,
                                                                                const AwaitOn& on) {
   return {inventory_internal::CommitStart(shop, id), on};
 }
 
+// Inventory::CancelAsync() for co_await, which returns absl::Status.
 inline base_internal::LazyAwaiter<inventory_internal::CancelStart> CancelAwait(Inventory& shop, OrderId id,
                                                                                const AwaitOn& on) {
   return {inventory_internal::CancelStart(shop, id), on};
