@@ -109,6 +109,7 @@ TEST_F(CacheCoroutineTest, TooLateBefore_LoadsNothing) {
   EXPECT_TRUE(absl::IsCancelled(stopped->status())) << stopped->status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late->status())) << late->status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(only_cached->status())) << only_cached->status();
+  EXPECT_EQ(Metric(registry_, "stockade_cache_flights"), 0);
   for (const int key : {1, 2, 3}) EXPECT_FALSE(cache_->GetIfPresent(key).has_value()) << key;
 }
 

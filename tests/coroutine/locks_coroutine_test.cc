@@ -16,6 +16,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/locks/coroutine.h"
 #include "stockade/locks/local_lock_service.h"
+#include "stockade/metrics/metrics_registry.h"
 #include "support/forked_child.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
@@ -36,7 +37,7 @@ class LocksCoroutineTest : public ::testing::Test {
  protected:
   LocksCoroutineTest() {
     absl::StatusOr<std::unique_ptr<LockService>> created =
-        LocalLockService::Create({.watchdog_lease = absl::Seconds(30), .metrics = nullptr});
+        LocalLockService::Create({.watchdog_lease = absl::Seconds(30), .metrics = &registry_});
     locks_ = std::move(created).value();
   }
 
@@ -47,6 +48,14 @@ class LocksCoroutineTest : public ::testing::Test {
     EXPECT_TRUE(lease.ok()) << lease.status();
   }
 
+  double Waiters() const {
+    for (const prometheus::MetricFamily& family : registry_.Collect()) {
+      if (family.name == "stockade_lock_service_waiters") return family.metric.at(0).gauge.value;
+    }
+    return -1;
+  }
+
+  MetricsRegistry registry_;
   std::unique_ptr<LockService> locks_;
   TaskQueue queue_;
   const AwaitOn on_ = AwaitOn(queue_);
@@ -111,9 +120,11 @@ TEST_F(LocksCoroutineTest, StopIsRequested_IsCancelledAtOnceAndWaitsNoMore) {
   std::stop_source stop;
   LeaseAnswer answer;
   const Routine routine = Acquires(*locks_, AwaitOn(queue_, stop.get_token()), answer);
+  Await("a place in the queue", [&] { return Waiters() == 1; });
   stop.request_stop();
   queue_.RunOne();
   EXPECT_TRUE(absl::IsCancelled(answer->status())) << answer->status();
+  Await("an empty queue", [&] { return Waiters() == 0; });
   held.reset();
   ExpectFree();
   EXPECT_EQ(queue_.size(), 0);
@@ -126,6 +137,7 @@ TEST_F(LocksCoroutineTest, DeadlinePasses_IsDeadlineExceededAtOnceAndWaitsNoMore
   queue_.RunOne();
   EXPECT_TRUE(absl::IsDeadlineExceeded(answer->status())) << answer->status();
   EXPECT_THAT(std::string(answer->status().message()), HasSubstr("AcquireAwait()"));
+  Await("an empty queue", [&] { return Waiters() == 0; });
   held.reset();
   ExpectFree();
   EXPECT_EQ(queue_.size(), 0);
@@ -178,7 +190,9 @@ TEST_F(LocksCoroutineTest, DestroyedWhileItWaits_LeavesTheQueue) {
   LockLease held = Hold();
   LeaseAnswer answer;
   Routine routine = Acquires(*locks_, on_, answer);
+  Await("a place in the queue", [&] { return Waiters() == 1; });
   routine.Destroy();
+  Await("an empty queue", [&] { return Waiters() == 0; });
   EXPECT_TRUE(held.Release().ok());
   ExpectFree();
   EXPECT_EQ(queue_.size(), 0);
@@ -279,8 +293,11 @@ TEST_F(LocksCoroutineTest, TheServicesExecutorDropsTheAnswer_ItGoesOnAndNoLeaseI
 }
 
 TEST_F(LocksCoroutineTest, DestroyedInAForkedChild_TouchesNothing) {
-  LeaseAnswer answer;
-  LockLease held = Hold();
+  LeaseAnswer first, answer;
+  const Routine before = Acquires(*locks_, on_, first);  // The service has its threads from here on.
+  queue_.RunOne();
+  first.reset();
+  LockLease held = locks_->Acquire("a", {.wait = absl::Seconds(20), .owner = LockOwner::New()}).value();
   Routine routine = Acquires(*locks_, on_.By(Clock::System()->Now() + absl::Hours(1)), answer);
   EXPECT_EQ(InForkedChild([&] { routine.Destroy(); }), 0);
   EXPECT_TRUE(held.Release().ok());

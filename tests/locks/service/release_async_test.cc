@@ -2,13 +2,16 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "coroutine/coroutines.h"
 #include "locks/service/service_fixture.h"
+#include "stockade/locks/coroutine.h"
 #include "support/await.h"
 
 namespace stockade {
@@ -213,13 +216,17 @@ TEST_F(ReleaseAsyncTest, CallbackThrows_IsLogged) {
   Await("the release", [&] { return !service_->Inspect("a")->locked; });
 }
 
-// What AcquireAwait() returns.
-TEST_F(ReleaseAsyncTest, LeaseWhoseDestructorDoesNotWait_IsReleasedInTheBackground) {
+TEST_F(ReleaseAsyncTest, LeaseOfAnAwaitedAcquire_ItsDestructorDoesNotWait) {
   std::latch answer(1);
-  LockLease lease = Must(service_->Acquire("a"));
-  locks_internal::ReleaseWithoutWaiting(lease);
+  testing::TaskQueue queue;
+  std::optional<LockLease> held;
+  const auto acquires = [&]() -> testing::Routine {
+    held = (co_await AcquireAwait(*service_, "a", AwaitOn(queue))).value();
+  };
+  const testing::Routine routine = acquires();
+  queue.RunOne();
   AnswerReleasesAfter(answer);
-  lease = LockLease();  // The engine hangs.
+  held.reset();  // The engine hangs.
   EXPECT_TRUE(service_->Inspect("a")->locked);
   answer.count_down();
   Await("the release", [&] { return !service_->Inspect("a")->locked; });
