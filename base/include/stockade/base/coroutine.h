@@ -5,14 +5,12 @@
 // other header of the library needs <coroutine>.
 #include <concepts>
 #include <coroutine>
-#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
 #include <stop_token>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"

@@ -2,15 +2,11 @@
 #define STOCKADE_CACHE_COROUTINE_H_
 
 #include <memory>
-#include <new>
-#include <optional>
-#include <stop_token>
 #include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/coroutine.h"
 #include "stockade/base/duration.h"
 #include "stockade/cache/loading_cache.h"
