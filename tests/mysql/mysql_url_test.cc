@@ -106,6 +106,7 @@ TEST(MySqlUrlTest, Wrong_IsNamed) {
   EXPECT_THAT(Refused("mysql://h:70000/d"), HasSubstr("port 70000 of host 'h'"));
   EXPECT_THAT(Refused("mysql://h/d?tls=maybe"), HasSubstr("tls='maybe' is not one of off, required, verify"));
   EXPECT_THAT(Refused("mysql://h/" + std::string(65, 'd')), HasSubstr("more than 64 bytes"));
+  EXPECT_TRUE(ParseMySqlUrl("mysql://h/" + std::string(64, 'd')).ok());
   EXPECT_THAT(Refused("mysql://h/%00"), HasSubstr("control bytes"));
   EXPECT_THAT(Refused("mysql://h/d?auth_plugin=a,b"), HasSubstr("auth_plugin='a,b' is not the name of a plug-in"));
   for (const char* const text : {"mysql://localhost/d?auth_plugin=dialog", "mysql://h/d?auth_plugin=dialog&tls=off",

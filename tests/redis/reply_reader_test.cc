@@ -52,6 +52,22 @@ TEST(ReplyReaderTest, ReplyAfterAnArray_HasNothingOfIt) {
             (std::vector<std::string>{"[\"a\", 5]", "(nil)", "7"}));
 }
 
+// What walks a reply does so by recursion.
+TEST(ReplyReaderTest, ArraysInArrays_AreReadDownToEight) {
+  const auto nested = [](int arrays) {
+    std::string bytes;
+    for (int i = 0; i < arrays; ++i) bytes += "*1\r\n";
+    return bytes + ":1\r\n";
+  };
+  EXPECT_EQ(ReadAll(nested(7), 100), std::vector<std::string>{"[[[[[[[1]]]]]]]"});
+  EXPECT_EQ(ReadAll(nested(8), 100), std::vector<std::string>{"[[[[[[[[1]]]]]]]]"});
+  for (const int arrays : {9, 10, 1'000}) {
+    const std::vector<std::string> read = ReadAll(nested(arrays), 100);
+    ASSERT_EQ(read.size(), 1U) << arrays;
+    EXPECT_TRUE(read[0].starts_with("error: ")) << arrays << ": " << read[0];
+  }
+}
+
 TEST(ReplyReaderTest, BrokenReplies_AreDataLoss_AndStayIt) {
   for (const std::string_view bytes : {"?\r\n", "*2\r\n!\r\n", "hello", "\r\n"}) {
     ReplyReader reader(kRoom);

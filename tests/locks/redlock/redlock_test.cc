@@ -10,6 +10,7 @@
 
 #include "locks/redlock/five_servers.h"
 #include "stockade/locks/redlock_service.h"
+#include "support/run_threads.h"
 
 namespace stockade {
 namespace {
@@ -160,6 +161,42 @@ TEST_F(RedlockTest, MinorityHeldByAnother_IsAcquired) {
   for (size_t i = 0; i < 2; ++i) ASSERT_EQ(server(i).Call({"HSET", "a", "somebody:1", "1"}), "1");
   { EXPECT_TRUE(locks->Acquire("a", ByAnother()).ok()); }
   AwaitHeldOn(2, "a");
+}
+
+// Two of four servers each, of tries that they have given up: the next try of either takes all of it back.
+TEST_F(RedlockTest, LeftoversOfTwoWaiters_KeepNobodyOut) {
+  const std::unique_ptr<LockService> services[] = {Connect(LongLeases(), kHasty), Connect(LongLeases(), kHasty)};
+  const LockOwner owners[] = {LockOwner::New(), LockOwner::New()};
+  for (size_t who = 0; who < 2; ++who) {
+    LockLease held = services[who]->Acquire("a", {.owner = owners[who]}).value();
+    AwaitHeldOn(5, "a");
+    const std::string holder = server(0).Call({"HKEYS", "a"}).items.at(0).text;
+    EXPECT_TRUE(held.Release().ok());
+    AwaitHeldOn(0, "a");
+    for (size_t i = 2 * who; i < 2 * who + 2; ++i) ASSERT_EQ(server(i).Call({"HSET", "b", holder, "1"}), "1");
+  }
+  server(4).Kill();
+  testing::RunThreads(2, [&](int who) {
+    EXPECT_TRUE(services[who]->Acquire("b", {.wait = absl::Minutes(1), .owner = owners[who]}).ok());
+  });
+  AwaitHeldOn(0, "b");
+}
+
+// The try is run late, and the server has not seen the script that takes it back.
+TEST_F(RedlockTest, TakenBackLate_ByAScriptThatIsNotKnownYet) {
+  const auto others = Connect();
+  const LockLease held = others->Acquire("a", ByAnother()).value();
+  AwaitHeldOn(5, "a");
+  const auto locks = Connect();
+  for (size_t i = 3; i < kServers; ++i) {
+    ASSERT_EQ(server(i).Call({"DEL", "a"}), "1");
+    server(i).Pause();
+  }
+  EXPECT_EQ(locks->Acquire("a", ByAnother()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(locks->Inspect("a").value().locked);  // Waits as long for the servers that are paused.
+  for (size_t i = 3; i < kServers; ++i) server(i).Resume();
+  EXPECT_TRUE(locks->Inspect("b").ok());  // Behind the try.
+  AwaitHeldOn(3, "a");
 }
 
 TEST_F(RedlockTest, InspectAndForceRelease_AreForAllServers) {

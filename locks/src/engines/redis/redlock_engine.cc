@@ -23,6 +23,9 @@ constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
 constexpr absl::Duration kSplitPause = absl::Milliseconds(100);
 constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
 
+// How many node_timeouts the undo of a try may take.
+constexpr int kUndoTimeouts = 10;
+
 // Steps are numbered twice as far apart as the service does it, so that each try has a number for what takes it back.
 constexpr uint64_t StepNumber(uint64_t sequence) { return 2 * sequence; }
 constexpr uint64_t UndoNumber(uint64_t sequence) { return 2 * sequence + 1; }
@@ -158,8 +161,9 @@ void RedlockEngine::TryMany(std::span<LockTry> tries) {
       const absl::Duration pause = split ? RandomPause(kLeastPause, kSplitPause) : RandomPause(kSplitPause, kHeldPause);
       step.retry_after = std::min(pause, votes.lapses_after());
       if (!unknown) return;
-      take_backs.push_back(
-          [this, &step, keep = votes.count_before(), refused = poll.refused] { UndoTry(step, keep, refused); });
+      // What an owner without a hold had there before is of tries that were not taken back everywhere.
+      const int64_t keep = step.first ? 0 : votes.count_before();
+      take_backs.push_back([this, &step, keep, refused = poll.refused] { UndoTry(step, keep, refused); });
     }
   });
   // Answers may come while they are sent, and want the round's mutex.
@@ -170,8 +174,10 @@ void RedlockEngine::UndoTry(const LockTry& step, int64_t keep, const std::vector
   const RedisCommand command = commands_.Release(
       {.hold = step.hold, .keep = keep, .sequence = UndoNumber(step.sequence), .repeated = true, .gives_up = true});
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    // Nobody waits: whatever comes next to a server comes after it, and what fails here lapses.
-    if (!refused[i]) SendTo(i, command, node_timeout_, [](size_t, const Reply&) {});
+    // Nobody waits: whatever comes next to a server comes after it, and what fails here lapses. It may be late, and
+    // still need the script, which the server may not know; but a connection is not given up while it is waited for.
+    if (!refused[i])
+      SendTo(i, command, std::min(step.lease, kUndoTimeouts * node_timeout_), [](size_t, const Reply&) {});
   }
 }
 

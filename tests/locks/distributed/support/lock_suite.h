@@ -25,7 +25,7 @@ namespace stockade::testing {
 // For a lease that the test lets expire.
 inline constexpr absl::Duration kShortLease = kSanitized ? absl::Seconds(2) : absl::Milliseconds(600);
 // For a lease that must not expire, though the machine may be busy for two thirds of it.
-inline constexpr absl::Duration kKeptLease = absl::Seconds(kSanitized ? 3 : 2);
+inline constexpr absl::Duration kKeptLease = absl::Seconds(3);
 // Longer than anything here takes.
 inline constexpr absl::Duration kLongLease = absl::Seconds(60);
 // How long a call that must succeed may take.
