@@ -1,13 +1,25 @@
-# stockade_add_library(<component> SOURCES ... [PUBLIC ...] [PRIVATE ...])
+# stockade_add_library(<component> [SOURCES ...] [PUBLIC ...] [PRIVATE ...])
 #
 # The library stockade_<component>, called stockade::<component> in the tree and installed alike, where it is the
-# component of that name. Its public headers are in the calling folder's include/. Our own flags stay private: nothing
+# component of that name. Without sources it is headers alone. Its public headers are in the calling folder's include/. Our own flags stay private: nothing
 # but C++20 reaches a user. Static unless BUILD_SHARED_LIBS is on. All that it links is named in the call, as targets:
 # the package is made from that.
 function(stockade_add_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
   set(target stockade_${component})
-  add_library(${target} ${arg_SOURCES})
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
+    stockade_common_flags(${target})
+    if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+      # Objects of users may live until after main(), and call the libraries.
+      target_compile_options(${target} PRIVATE -Wexit-time-destructors)
+    endif()
+  else()
+    set(scope INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
   add_library(stockade::${component} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${component}
@@ -18,16 +30,11 @@ function(stockade_add_library component)
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # Until 1.0 each minor version may break.
     STOCKADE_PUBLIC "${arg_PUBLIC}"
     STOCKADE_PRIVATE "${arg_PRIVATE}")
-  target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} PUBLIC
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-  stockade_common_flags(${target})
-  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    # Objects of users may live until after main(), and call the libraries.
-    target_compile_options(${target} PRIVATE -Wexit-time-destructors)
-  endif()
+  target_link_libraries(${target} ${scope} ${arg_PUBLIC})
   set_property(GLOBAL APPEND PROPERTY STOCKADE_COMPONENTS ${component})
   set_property(GLOBAL APPEND PROPERTY STOCKADE_HEADER_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include/")
 endfunction()

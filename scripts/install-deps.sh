@@ -19,9 +19,11 @@ declare -A packages=(
   [demo-fleet]="$build mariadb-server redis-server"
   [quickstart]="$build curl redis-server"
   [tutorial]="$build curl prometheus sqlite3"
+  [tutorial-asio]="$build libasio-dev redis-server"
   [tutorial-fleet]="$build mariadb-server redis-server"
-  [test]="$tests $servers chromium curl doxygen dpkg-dev libbenchmark-dev spin sqlite3 tcc"
+  [test]="$tests $servers chromium curl doxygen dpkg-dev libasio-dev libbenchmark-dev libboost-dev spin sqlite3 tcc"
   # Of one folder of tests/; of a folder that is not here: test.
+  [test/asio]="$tests libasio-dev libboost-dev"
   [test/base]="$tests"
   [test/cache]="$tests $redis"
   [test/fuzz]="$tests"
@@ -34,8 +36,8 @@ declare -A packages=(
   [bench]="$build redis-server libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          openssl python3 valgrind zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
-  [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
-  [tsan]="$build libgtest-dev libgmock-dev dpkg-dev lld"
+  [lint]="$build libasio-dev libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
+  [tsan]="$build libasio-dev libgtest-dev libgmock-dev dpkg-dev lld"
   [docs]="doxygen python3"
   [cache-walk]="$build gdb python3 redis-server"
   [trixie]="apt debootstrap git tar util-linux"

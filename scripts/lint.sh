@@ -16,9 +16,9 @@ fi
 
 # An include never goes up a floor, and cache and inventory never include each other.
 declare -A forbidden=(
-  [base]='metrics|redis|mysql|locks|cache|inventory' [metrics]='redis|mysql|locks|cache|inventory'
-  [redis]='mysql|locks|cache|inventory' [mysql]='redis|locks|cache|inventory'
-  [locks]='cache|inventory' [cache]='inventory' [inventory]='cache')
+  [base]='metrics|redis|mysql|locks|cache|inventory|asio' [metrics]='redis|mysql|locks|cache|inventory|asio'
+  [redis]='mysql|locks|cache|inventory|asio' [mysql]='redis|locks|cache|inventory|asio'
+  [locks]='cache|inventory|asio' [cache]='inventory|asio' [inventory]='cache|asio')
 for module in "${!forbidden[@]}"; do
   [ -d "$module" ] || continue
   if grep -rnE "#include [<\"]stockade/(${forbidden[$module]})/" "$module"; then

@@ -6,7 +6,7 @@ set -euo pipefail
 
 include=(-I"$build/base/include")
 headers=(stockade/version.h)
-for module in base metrics redis mysql locks cache inventory; do
+for module in base metrics redis mysql locks cache inventory asio; do
   include+=(-I"$source/$module/include")
   mapfile -t -O "${#headers[@]}" headers < <(cd "$source/$module/include" && find stockade -name '*.h' | sort)
 done

@@ -1,8 +1,8 @@
 #ifndef STOCKADE_BASE_COROUTINE_H_
 #define STOCKADE_BASE_COROUTINE_H_
 
-// The part that stockade/cache/coroutine.h, stockade/locks/coroutine.h and stockade/inventory/coroutine.h share. No
-// other header of the library needs <coroutine>.
+// The part that stockade/cache/coroutine.h, stockade/locks/coroutine.h and stockade/inventory/coroutine.h share. Apart
+// from stockade/asio/, no other header of the library needs <coroutine>.
 #include <concepts>
 #include <coroutine>
 #include <memory>

@@ -39,7 +39,8 @@ class OrderStart {
 
   OrderStart(Inventory& shop, Request request) : shop_(&shop), request_(std::move(request)) {}
 
-  void Begin(const std::stop_token&, AnswerAwaiter<Result> answer) && {
+  template <typename Answer>
+  void Begin(const std::stop_token&, Answer answer) && {
     (shop_->*Method)(request_, CallbackExecutor(), std::move(answer));
   }
 

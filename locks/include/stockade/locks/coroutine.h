@@ -24,6 +24,17 @@
 namespace stockade {
 namespace locks_internal {
 
+// For AcquireAwait() and AsyncAcquire().
+template <typename Answer>
+void AcquireInto(LockService& service, const std::string& name, const AcquireOptions& options, Answer answer) {
+  service.AcquireAsync(name, options, [answer = std::move(answer)](absl::StatusOr<LockLease> lease) mutable {
+    // Nobody may wait for it any more, and then it ends on a thread that must not wait for the
+    // engine.
+    if (lease.ok()) ReleaseWithoutWaiting(*lease);
+    answer(std::move(lease));
+  });
+}
+
 class AcquireStart {
  public:
   using Result = absl::StatusOr<LockLease>;
@@ -37,11 +48,7 @@ class AcquireStart {
       return answer(absl::InvalidArgumentError("AcquireAwait(): AcquireOptions::stop must be AwaitOn::stop instead"));
     }
     options_.stop = std::move(stop);
-    service_->AcquireAsync(name_, std::move(options_), [answer = std::move(answer)](Result lease) mutable {
-      // Nobody may wait for it any more, and then it ends on a thread that must not wait for the engine.
-      if (lease.ok()) ReleaseWithoutWaiting(*lease);
-      answer(std::move(lease));
-    });
+    AcquireInto(*service_, name_, options_, std::move(answer));
   }
 
  private:
@@ -50,18 +57,26 @@ class AcquireStart {
   AcquireOptions options_;
 };
 
+// `Call`: for messages.
+template <const AwaitedCall& Call>
 class ReleaseStart {
  public:
   using Result = absl::Status;
-  static constexpr AwaitedCall kCall = {.name = "ReleaseAwait()", .unknown = ""};
+  static constexpr AwaitedCall kCall = Call;
 
   explicit ReleaseStart(LockLease lease) : lease_(std::move(lease)) { ReleaseWithoutWaiting(lease_); }
 
-  void Begin(const std::stop_token&, AnswerAwaiter<Result> answer) && { lease_.ReleaseAsync(std::move(answer)); }
+  template <typename Answer>
+  void Begin(const std::stop_token&, Answer answer) && {
+    lease_.ReleaseAsync(std::move(answer));
+  }
 
  private:
   LockLease lease_;
 };
+
+inline constexpr AwaitedCall kReleaseAwait = {.name = "ReleaseAwait()", .unknown = ""};
+using AwaitedRelease = ReleaseStart<kReleaseAwait>;
 
 }  // namespace locks_internal
 
@@ -95,8 +110,8 @@ inline base_internal::LazyAwaiter<locks_internal::AcquireStart> AcquireAwait(Loc
 
 // LockLease::ReleaseAsync() for co_await, which returns absl::Status: that of Release(). Ignores on.stop and
 // on.deadline. The release also takes place if the coroutine is destroyed meanwhile, or if this is never awaited.
-inline base_internal::LazyAwaiter<locks_internal::ReleaseStart> ReleaseAwait(LockLease lease, const AwaitOn& on) {
-  return {locks_internal::ReleaseStart(std::move(lease)), AwaitOn(on.executor)};
+inline base_internal::LazyAwaiter<locks_internal::AwaitedRelease> ReleaseAwait(LockLease lease, const AwaitOn& on) {
+  return {locks_internal::AwaitedRelease(std::move(lease)), AwaitOn(on.executor)};
 }
 
 }  // namespace stockade
