@@ -47,6 +47,10 @@ void OwnRedis::Kill() {
   while (!server_.ended()) server_.Await();
 }
 
+void OwnRedis::Pause() { server_.Signal(SIGSTOP); }
+
+void OwnRedis::Continue() { server_.Continue(); }
+
 absl::Status OwnRedis::Restart() {
   absl::StatusOr<Process> server = StartServer(directory_.path());
   if (!server.ok()) return server.status();

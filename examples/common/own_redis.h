@@ -24,6 +24,9 @@ class OwnRedis {
 
   // Kills the server.
   void Kill();
+  // Stops the server where it is, and lets it go on.
+  void Pause();
+  void Continue();
   // Starts a killed server again, with the same URL and with what the last SAVE has written, or empty if there was
   // none. Blocks until it answers. Errors as for Start().
   absl::Status Restart();

@@ -206,6 +206,65 @@ TEST(ShopTest, Equal_PriceChanges_OldPricesAreAsShown) {
   ExpectAsShown(10);
 }
 
+// The map's shop is slow; on Stockade's, Redis stands still, and then nothing is left over.
+TEST(ShopTest, EventLoop_RedisStandsStill_EachRequestIsAnswered) {
+  STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server");
+  ExpectAsShown(11);
+}
+
+TEST(ShopTest, EventLoop_OptionsAndServers_AreChecked) {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--connections", "0"},
+                                                {"--seconds", "x"},
+                                                {"--serve", "65536"},
+                                                {"--port", "1"},
+                                                {"--serve"}}) {
+    std::vector<std::string> argv = {Step(11)};
+    argv.insert(argv.end(), wrong.begin(), wrong.end());
+    const RunResult run = RunToEnd(argv);
+    EXPECT_EQ(run.status, 2) << wrong[0];
+    EXPECT_THAT(run.err, HasSubstr("step11: ")) << wrong[0];
+    EXPECT_THAT(run.err, HasSubstr("\nusage: step11 [--connections N] [--seconds N] [--serve PORT]\n")) << wrong[0];
+  }
+  const TempDir dir;
+  const RunResult run = RunToEnd({"env", "PATH=" + dir.path(), Step(11)});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("step11 needs redis-server: "));
+}
+
+TEST(ShopTest, EventLoop_Serve_AnswersWithItsMetrics) {
+  STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server");
+  STOCKADE_NEEDS_PROGRAM("curl", "curl");
+  Subprocess shop({Step(11), "--serve", "0"});
+  ASSERT_TRUE(shop.AwaitOutput("until Ctrl-C\n"));
+  const std::string line = shop.out();
+  const std::string page = line.substr(0, line.find(','));
+  const std::string metrics = std::regex_replace(line, std::regex(R"([\s\S]*metrics at (\S+),[\s\S]*)"), "$1");
+  const std::string orders = page.substr(0, page.find("/products")) + "/orders?sku=shoe-1&user=ann&request=";
+  const auto curl = [](const std::vector<std::string>& more) {
+    std::vector<std::string> argv = {"curl", "-s", "-i"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return RunToEnd(argv).out;
+  };
+  EXPECT_THAT(curl({page}), HasSubstr("shoe-1 of brand-0: 100\n"));
+  const std::string first = curl({"-X", "POST", orders + "1"});
+  EXPECT_THAT(first, HasSubstr("HTTP/1.1 201 Created"));
+  // The same request is the same order.
+  const auto order = [](const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); };
+  EXPECT_EQ(order(curl({"-X", "POST", orders + "1"})), order(first));
+  EXPECT_NE(order(curl({"-X", "POST", orders + "2"})), order(first));
+  EXPECT_THAT(curl({"-X", "POST", orders}), HasSubstr("HTTP/1.1 400 "));  // No id of the request.
+  EXPECT_THAT(curl({"-X", "POST", std::regex_replace(orders, std::regex("shoe-1"), "boot") + "3"}), HasSubstr(" 404 "));
+  EXPECT_THAT(curl({"-X", "POST", std::regex_replace(orders, std::regex("ann"), "") + "4"}),
+              HasSubstr("there is no user"));
+  EXPECT_THAT(curl({page + "00"}), HasSubstr(" 404 "));
+  const std::string scraped = curl({metrics});
+  EXPECT_THAT(scraped, HasSubstr("shop_http_answers_total{status=\"201\"} 3"));
+  EXPECT_THAT(scraped, HasSubstr("shop_loop_lag_seconds_count"));
+  EXPECT_THAT(scraped, HasSubstr("stockade_inventory_sold_units{inventory=\"shop\"} 2"));
+  shop.Kill(SIGINT);
+  EXPECT_EQ(shop.Wait(), 0) << shop.err();
+}
+
 TEST(ShopTest, Fleet_WithoutItsServers_SaysWhatItNeeds) {
   const TempDir dir;
   for (const int step : {9, 10}) {
