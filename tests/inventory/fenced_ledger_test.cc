@@ -42,7 +42,7 @@ std::map<std::string, int64_t> TakenIn(const FencedStore& store) {
   std::map<std::string, int64_t> taken;
   for (const LedgerRecord& record : journal) {
     if (record.kind == LedgerRecord::Kind::kTake) {
-      EXPECT_TRUE(taken.emplace(record.request_id, record.quantity).second) << record.request_id;
+      EXPECT_TRUE(taken.emplace(record.request_id, record.lines[0].quantity).second) << record.request_id;
     }
   }
   return taken;

@@ -20,10 +20,9 @@ inline std::string Describe(const LedgerState& state) {
   }
   std::string text = absl::StrJoin(skus, "", [](std::string* to, const auto& sku) { to->append(sku.second); });
   for (const LedgerState::Order& order : state.orders) {
-    absl::StrAppend(&text, order.order_id, " ", order.request_id, " of ", order.buyer, ": ", order.quantity, " ",
-                    order.sku);
+    absl::StrAppend(&text, order.order_id, " ", order.request_id, " of ", order.buyer, ":");
     for (const OrderLine& line : order.lines) absl::StrAppend(&text, " + ", line.quantity, " ", line.sku);
-    absl::StrAppend(&text, " state ", static_cast<int>(order.state), order.reserved ? " reserved" : " taken", " until ",
+    absl::StrAppend(&text, " state ", static_cast<int>(order.state), " kind ", static_cast<int>(order.kind), " until ",
                     absl::FormatTime(order.expires_at), " ttl ", absl::FormatDuration(order.ttl), " ended ",
                     absl::FormatTime(order.ended_at), "\n");
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "page_checksum.h"
+#include "checksum_vfs.h"
 
 namespace stockade::testing {
 

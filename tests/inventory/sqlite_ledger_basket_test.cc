@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 using Kind = LedgerRecord::Kind;
 
 // Not in the order of their names.
-const std::vector<OrderLine>& Lines() {
-  static const std::vector<OrderLine> lines = {{"shoe", 3}, {"boot", 2}, {"lace", 1}};
+const OrderLines& Lines() {
+  static const OrderLines lines = {{"shoe", 3}, {"boot", 2}, {"lace", 1}};
   return lines;
 }
 
@@ -40,12 +40,10 @@ void ExpectBasket(const LedgerState& state, OrderState order_state, absl::Time e
   const LedgerState::Order& order = state.orders[0];
   EXPECT_EQ(order.order_id, 1u);
   EXPECT_EQ(order.request_id, "request-1");
-  EXPECT_EQ(order.sku, "");
-  EXPECT_EQ(order.quantity, 0);
   EXPECT_EQ(order.lines, Lines());
   EXPECT_EQ(order.buyer, "buyer-1");
   EXPECT_EQ(order.state, order_state);
-  EXPECT_TRUE(order.reserved);
+  EXPECT_EQ(order.kind, LedgerRecord::Kind::kReserveBasket);
   EXPECT_EQ(order.expires_at, absl::FromUnixMicros(1'700'000'600'000'001));
   EXPECT_EQ(order.ttl, absl::Seconds(600));
   EXPECT_EQ(order.ended_at, ended_at);
@@ -109,7 +107,7 @@ TEST(SqliteLedgerBasketTest, Append_BasketThatCannotBe_FailsAsAWholeAndNamesTheS
       {ReserveBasket(2, {{"lace", 1}, {"boot", 1}, {"lace", 1}}), "SKU 'lace': UNIQUE"},
       {ReserveBasket(2, {{"lace", 1}, {"boot", 0}}), "0 units of SKU 'boot'"},
       {ReserveBasket(2, {{"lace", INT64_MIN}}), "units of SKU 'lace', but quantity > 0"},
-      {ReserveBasket(2, {}), "a basket without lines"},
+      {ReserveBasket(2, {}), "a record with 0 lines"},
       {ReserveBasket(1, {{"lace", 1}}), "orders."},
       {ReserveBasket(0, {{"lace", 1}}), "order_id > 0"},
   };

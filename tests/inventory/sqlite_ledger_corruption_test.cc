@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "checksum_vfs.h"
 #include "file_lock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "high_water_mark.h"
 #include "inventory/sqlite_ledger_script.h"
-#include "page_checksum.h"
 #include "stockade/base/manual_clock.h"
 #include "support/scale.h"
 

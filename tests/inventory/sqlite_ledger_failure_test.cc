@@ -71,9 +71,11 @@ TEST(SqliteLedgerFailureTest, Append_RecordThatCannotBe_FailsTheLedgerAndLosesNo
   ExpectFailsWith(Reserve(2, "boot", 1), "unknown SKU 'boot'");
   ExpectFailsWith(AddSku("shoe", 1), "SKU 'shoe' exists already");
   ExpectFailsWith(AddSku("boot", -1), "begins with -1 units");
-  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = 0}, "quantity > 0");
-  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = INT64_MAX}, "would overflow");
-  ExpectFailsWith({.kind = Kind::kRestock, .sku = "boot", .quantity = 1}, "unknown SKU 'boot'");
+  ExpectFailsWith({.kind = Kind::kRestock, .lines = {{"shoe", 0}}}, "quantity > 0");
+  ExpectFailsWith({.kind = Kind::kRestock, .lines = {{"shoe", INT64_MAX}}}, "would overflow");
+  ExpectFailsWith({.kind = Kind::kRestock, .lines = {{"boot", 1}}}, "unknown SKU 'boot'");
+  ExpectFailsWith({.kind = Kind::kRestock}, "a record with 0 lines");
+  ExpectFailsWith({.kind = Kind::kRestock, .lines = {{"shoe", 1}, {"shoe", 1}}}, "a record with 2 lines");
   ExpectFailsWith(Settle(Kind::kCommit, 1), "no such order is held");
   ExpectFailsWith(Settle(Kind::kCancel, 7), "no such order is held");
 }
@@ -129,7 +131,7 @@ TEST(SqliteLedgerFailureTest, Append_RecordBeyondTheLimits_IsRefusedAndTheLedger
       {buyer, "buyer of 256 bytes; at most 255 are allowed"},
       {AddSku(too_long, 1), "sku of 256 bytes; at most 255 are allowed"},
       {ReserveBasket(7, {{"shoe", 1}, {too_long, 1}}), "sku of 256 bytes; at most 255 are allowed"},
-      {ReserveBasket(7, std::vector<OrderLine>(1'001, {"shoe", 1})), "1001 lines; at most 1000 are allowed"},
+      {ReserveBasket(7, OrderLines(1'001, {"shoe", 1})), "1001 lines; at most 1000 are allowed"},
   };
   const auto ledger = OpenLedger(dir.File("orders.db"));
   ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());

@@ -44,8 +44,7 @@ using Reach = FaultVfs::Reach;
 
 // All but what differs in no two records of a script.
 std::string Describe(const LedgerRecord& record) {
-  std::string text = absl::StrCat(static_cast<int>(record.kind), " ", record.order_id, " ", record.request_id, " ",
-                                  record.quantity, " ", record.sku);
+  std::string text = absl::StrCat(static_cast<int>(record.kind), " ", record.order_id, " ", record.request_id);
   for (const OrderLine& line : record.lines) absl::StrAppend(&text, " + ", line.quantity, " ", line.sku);
   return text;
 }

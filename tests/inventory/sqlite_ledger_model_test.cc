@@ -66,7 +66,7 @@ class Generator {
     const auto some = [&](const std::string& of) { return Up(std::min<int64_t>(3, AvailableIn(state, of))); };
     if (what == 9) return Take(id, stocked[0], some(stocked[0]));
     if (what < 12) return Reserve(id, stocked[0], some(stocked[0]));
-    std::vector<OrderLine> lines;
+    OrderLines lines;
     for (const std::string& of : stocked) {
       if (lines.size() < 3) lines.push_back({of, some(of)});
     }

@@ -45,7 +45,6 @@ std::string UnitsAndHeld(const LedgerState& state) {
   for (const LedgerState::Order& order : state.orders) {
     if (order.state == OrderState::kHeld) absl::StrAppend(&held, " ", order.order_id);
     if (order.state != OrderState::kHeld && order.state != OrderState::kSold) continue;
-    if (order.lines.empty()) taken[order.sku] += order.quantity;
     for (const OrderLine& line : order.lines) taken[line.sku] += line.quantity;
   }
   for (const LedgerState::Sku& sku : state.skus) {

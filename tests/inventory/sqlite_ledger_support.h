@@ -59,15 +59,14 @@ class PlainSql {
 };
 
 inline LedgerRecord AddSku(std::string sku, int64_t stock) {
-  return {.kind = LedgerRecord::Kind::kAddSku, .sku = std::move(sku), .quantity = stock, .shards = 4};
+  return {.kind = LedgerRecord::Kind::kAddSku, .lines = {{std::move(sku), stock}}, .shards = 4};
 }
 
 inline LedgerRecord Take(uint64_t order_id, std::string sku, int64_t quantity) {
   return {.kind = LedgerRecord::Kind::kTake,
           .order_id = order_id,
           .request_id = absl::StrCat("request-", order_id),
-          .sku = std::move(sku),
-          .quantity = quantity,
+          .lines = {{std::move(sku), quantity}},
           .buyer = absl::StrCat("buyer-", order_id)};
 }
 
@@ -79,7 +78,7 @@ inline LedgerRecord Reserve(uint64_t order_id, std::string sku, int64_t quantity
   return record;
 }
 
-inline LedgerRecord ReserveBasket(uint64_t order_id, std::vector<OrderLine> lines) {
+inline LedgerRecord ReserveBasket(uint64_t order_id, OrderLines lines) {
   LedgerRecord record = Reserve(order_id, "", 0);
   record.kind = LedgerRecord::Kind::kReserveBasket;
   record.lines = std::move(lines);
@@ -87,7 +86,7 @@ inline LedgerRecord ReserveBasket(uint64_t order_id, std::vector<OrderLine> line
 }
 
 inline LedgerRecord Restock(std::string sku, int64_t quantity) {
-  return {.kind = LedgerRecord::Kind::kRestock, .sku = std::move(sku), .quantity = quantity};
+  return {.kind = LedgerRecord::Kind::kRestock, .lines = {{std::move(sku), quantity}}};
 }
 
 // With a request id.
@@ -99,7 +98,7 @@ inline LedgerRecord RestockOnce(uint64_t order_id, std::string sku, int64_t quan
 }
 
 inline LedgerRecord RemoveSku(std::string sku, int64_t quantity) {
-  return {.kind = LedgerRecord::Kind::kRemoveSku, .sku = std::move(sku), .quantity = quantity};
+  return {.kind = LedgerRecord::Kind::kRemoveSku, .lines = {{std::move(sku), quantity}}};
 }
 
 inline LedgerRecord Settle(LedgerRecord::Kind kind, uint64_t order_id) { return {.kind = kind, .order_id = order_id}; }
@@ -153,7 +152,6 @@ inline int64_t AvailableIn(const LedgerState& state, std::string_view sku) {
   int64_t available = SkuIn(state, sku).granted;
   for (const LedgerState::Order& order : state.orders) {
     if (order.state != OrderState::kHeld && order.state != OrderState::kSold) continue;
-    if (order.sku == sku) available -= order.quantity;
     for (const OrderLine& line : order.lines) {
       if (line.sku == sku) available -= line.quantity;
     }

@@ -28,7 +28,7 @@ uint64_t AppendOneOfEverything(SqliteLedger& ledger) {
   LedgerRecord sku = AddSku("shoe", 100);
   sku.per_buyer_limit = 9;
   ledger.Append(sku);
-  ledger.Append({.kind = Kind::kRestock, .sku = "shoe", .quantity = 20});
+  ledger.Append({.kind = Kind::kRestock, .lines = {{"shoe", 20}}});
   ledger.Append(Take(1, "shoe", 3));
   ledger.Append(Reserve(2, "shoe", 4));
   ledger.Append(Reserve(3, "shoe", 5));
@@ -53,13 +53,11 @@ void ExpectOneOfEverything(const LedgerState& state) {
     EXPECT_EQ(order.order_id, i + 1);
     EXPECT_EQ(order.request_id, absl::StrCat("request-", i + 1));
     EXPECT_EQ(order.buyer, absl::StrCat("buyer-", i + 1));
-    EXPECT_EQ(order.sku, "shoe");
-    EXPECT_EQ(order.quantity, static_cast<int64_t>(i) + 3);
+    EXPECT_THAT(order.lines, ElementsAre(OrderLine{"shoe", static_cast<int64_t>(i) + 3}));
     EXPECT_EQ(order.state, states[i]);
-    EXPECT_EQ(order.reserved, i != 0);
+    EXPECT_EQ(order.kind, i == 0 ? Kind::kTake : Kind::kReserve);
     EXPECT_EQ(order.expires_at, i == 0 ? absl::InfiniteFuture() : absl::FromUnixMicros(1'700'000'600'000'001));
     EXPECT_EQ(order.ended_at == absl::InfiniteFuture(), order.state == OrderState::kHeld);
-    EXPECT_TRUE(order.lines.empty());
     EXPECT_EQ(order.ttl, i == 0 ? absl::InfiniteDuration() : absl::Seconds(600));
   }
 }
@@ -140,7 +138,7 @@ TEST(SqliteLedgerTest, Reopen_WithBytesThatAreNoText_GivesThemBack) {
   const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
   ASSERT_EQ(state.orders.size(), 2u);
   EXPECT_EQ(state.skus[0].sku, odd);
-  EXPECT_EQ(state.orders[0].sku, odd);
+  EXPECT_EQ(state.orders[0].lines[0].sku, odd);
   EXPECT_EQ(state.orders[0].request_id, odd);
   EXPECT_EQ(state.orders[0].buyer, "");
   EXPECT_EQ(state.orders[1].request_id, odd + "2");
@@ -155,7 +153,7 @@ TEST(SqliteLedgerTest, Audit_ByPlainSql_AgreesWithTakeRecovered) {
   const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
   int64_t taken = 0;
   for (const LedgerState::Order& order : state.orders) {
-    if (order.state == OrderState::kHeld || order.state == OrderState::kSold) taken += order.quantity;
+    if (order.state == OrderState::kHeld || order.state == OrderState::kSold) taken += order.lines[0].quantity;
   }
   PlainSql sql(dir.File("orders.db"));
   EXPECT_EQ(sql.QueryInt("SELECT sum(quantity) FROM orders WHERE state IN ('held', 'sold')"), taken);

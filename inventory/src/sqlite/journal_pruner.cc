@@ -1,10 +1,10 @@
 #include "journal_pruner.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "fingerprint_blob.h"
-#include "ledger_names.h"
+#include "ledger_rows.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
@@ -92,46 +92,17 @@ absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
 }
 
 absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
-  for (const OrderLine& line : row.lines) FoldLine(row.kind, line, fold);
-  if (row.kind == Kind::kRestock) return row.order_id == 0 ? absl::OkStatus() : ForgetRestock(row, fold);
-  if (row.order_id != 0) {
-    return StateAfter(row.kind) == OrderState::kHeld ? absl::OkStatus() : ForgetOrder(row, fold);
+  for (const OrderLine& line : row.lines) {
+    fold.skus[line.sku].Add(TransferOf(row.kind, !Removed(line.sku, fold)), line.quantity);
   }
+  if (const std::optional<OrderState> state = StateAfter(row.kind); state.has_value()) {
+    return state == OrderState::kHeld ? absl::OkStatus() : ForgetOrder(row, fold);
+  }
+  if (row.kind == Kind::kRestock && row.order_id != 0) return ForgetRestock(row, fold);
   if (row.kind != Kind::kRemoveSku) return absl::OkStatus();
+  fold.removed.insert(row.lines[0].sku);
   delete_bought_.Bind(1, row.lines[0].sku);
   return delete_bought_.Run();
-}
-
-void JournalPruner::FoldLine(Kind kind, const OrderLine& line, Fold& fold) {
-  Change& change = fold.skus[line.sku];
-  switch (kind) {
-    case Kind::kAddSku:
-    case Kind::kRestock:
-      change.granted += line.quantity;
-      change.available += line.quantity;
-      break;
-    case Kind::kRemoveSku:
-      change.granted -= line.quantity;
-      change.available -= line.quantity;
-      fold.removed.insert(line.sku);
-      break;
-    case Kind::kReserve:
-    case Kind::kReserveBasket: change.available -= line.quantity; break;
-    case Kind::kTake:
-      change.available -= line.quantity;
-      change.sold += line.quantity;
-      break;
-    case Kind::kCommit: change.sold += line.quantity; break;
-    case Kind::kCancel:
-    case Kind::kExpire:
-      // What comes back after the removal is withdrawn, too.
-      if (Removed(line.sku, fold)) {
-        change.granted -= line.quantity;
-      } else {
-        change.available += line.quantity;
-      }
-      break;
-  }
 }
 
 absl::Status JournalPruner::ForgetOrder(const JournalRow& ending, Fold& fold) {
@@ -173,7 +144,7 @@ absl::Status JournalPruner::Write(const Fold& fold) {
   absl::Status status;
   for (const auto& [sku, change] : fold.skus) {
     update_sku_.Bind(1, sku);
-    update_sku_.Bind(2, change.granted);
+    update_sku_.Bind(2, change.granted());
     update_sku_.Bind(3, change.available);
     update_sku_.Bind(4, int64_t{Removed(sku, fold)});
     update_sku_.Bind(5, change.sold);

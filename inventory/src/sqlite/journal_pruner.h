@@ -12,7 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "journal_reader.h"
+#include "ledger_rows.h"
+#include "order_rules.h"
 #include "request_fingerprint.h"
 #include "sqlite_database.h"
 #include "stockade/inventory/ledger.h"
@@ -45,15 +46,9 @@ class JournalPruner {
   uint64_t start() const { return start_.position; }
 
  private:
-  // What a step adds to where the journal begins, of one SKU.
-  struct Change {
-    int64_t granted = 0;
-    int64_t available = 0;
-    int64_t sold = 0;
-  };
   struct Fold {
-    uint64_t end = 0;  // The last position.
-    std::map<std::string, Change> skus = {};
+    uint64_t end = 0;                          // The last position.
+    std::map<std::string, Balance> skus = {};  // What a step adds to where the journal begins.
     std::set<std::string> removed = {};
     std::vector<uint64_t> requests = {};  // Fingerprints.
     uint64_t last_id = 0;
@@ -65,7 +60,6 @@ class JournalPruner {
   absl::StatusOr<bool> IsDue(int64_t before_us, uint64_t last_position);
   absl::StatusOr<Fold> FoldRows(int64_t before_us);
   absl::Status FoldRow(const JournalRow& row, Fold& fold);
-  void FoldLine(LedgerRecord::Kind kind, const OrderLine& line, Fold& fold);
   // By the row that ends it.
   absl::Status ForgetOrder(const JournalRow& ending, Fold& fold);
   absl::Status ForgetRestock(const JournalRow& row, Fold& fold);

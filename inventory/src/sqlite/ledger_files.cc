@@ -10,8 +10,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "file_path.h"
-#include "ledger_schema.h"
+#include "file_lock.h"
+#include "ledger_rows.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 

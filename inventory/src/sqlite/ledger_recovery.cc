@@ -1,21 +1,21 @@
 #include "ledger_recovery.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
-#include "fingerprint_blob.h"
-#include "journal_reader.h"
-#include "journal_replay.h"
-#include "ledger_names.h"
-#include "line_reader.h"
+#include "ledger_rows.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
 namespace {
+
+using Kind = LedgerRecord::Kind;
 
 absl::Status CheckFile(SqliteDatabase& database) {
   const absl::StatusOr<std::string> verdict = database.QueryText("PRAGMA quick_check(1)");
@@ -83,15 +83,16 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<bool> row;
   while ((row = rows->Step()).ok() && *row) {
     LedgerState::Order order{.order_id = static_cast<uint64_t>(rows->Int(0)),
+                             .kind = rows->Int(6) != 0 ? Kind::kReserve : Kind::kTake,
                              .request_id = std::string(rows->Text(1)),
-                             .sku = std::string(rows->Text(2)),
-                             .quantity = rows->Int(3),
-                             .buyer = std::string(rows->Text(4)),
-                             .reserved = rows->Int(6) != 0};
+                             .buyer = std::string(rows->Text(4))};
     if (rows->IsNull(2)) {
-      absl::StatusOr<std::vector<OrderLine>> of_basket = lines->LinesOf(rows->Int(0));
+      absl::StatusOr<OrderLines> of_basket = lines->LinesOf(rows->Int(0));
       if (!of_basket.ok()) return of_basket.status();
+      order.kind = Kind::kReserveBasket;
       order.lines = *std::move(of_basket);
+    } else {
+      order.lines.push_back({.sku = std::string(rows->Text(2)), .quantity = rows->Int(3)});
     }
     const std::optional<OrderState> state = StateCalled(rows->Text(5));
     if (!state.has_value()) {
@@ -206,6 +207,141 @@ absl::Status ReplayJournal(SqliteDatabase& database, JournalReplay& replay) {
 
 }  // namespace
 
+absl::Status JournalReplay::Begin() {
+  const auto bad = [](const auto&... what) { return absl::DataLossError(Concat("start of the journal: ", what...)); };
+  std::map<std::string_view, int64_t> sold;
+  for (const LedgerState::Sku& sku : shown_.skus) sold.emplace(sku.sku, sku.sold_forgotten);
+  for (const ReplayStart::Sku& sku : start_.skus) {
+    const Balance start{.available = sku.granted - sold[sku.sku], .sold = sold[sku.sku]};
+    if (start.available < 0) return bad("SKU '", sku.sku, "' has ", sku.granted, " granted, but more units are sold");
+    balances_.Begin(sku.sku, start);
+  }
+  for (size_t i = 0; i < shown_.orders.size(); ++i) {
+    if (start_.granted_at[i] > start_.position) continue;
+    // It has not ended there, or it were gone.
+    const LedgerState::Order& order = shown_.orders[i];
+    states_[i] = OrderState::kHeld;
+    for (const OrderLine& line : order.lines) {
+      const absl::Status taken = balances_.Apply(Kind::kReserve, line.sku, line.quantity).status();
+      if (!taken.ok()) return bad("order ", order.order_id, ": ", taken.message());
+    }
+  }
+  for (const ReplayStart::Sku& sku : start_.skus) {
+    if (const int64_t left = balances_.Find(sku.sku)->available; left != sku.available) {
+      return bad("SKU '", sku.sku, "': start_available is ", sku.available, ", but start_granted ", sku.granted,
+                 " less sold_forgotten ", sold[sku.sku], " less the units held there is ", left);
+    }
+    if (!sku.removed) continue;
+    // All that it had left is gone with it.
+    const absl::Status removed = balances_.Apply(Kind::kRemoveSku, sku.sku, 0).status();
+    if (!removed.ok()) return bad(removed.message());
+  }
+  balances_.Keep();
+  return absl::OkStatus();
+}
+
+absl::Status JournalReplay::Apply(const JournalRow& row) {
+  if (row.position != last_position_ + 1) {
+    return absl::DataLossError(Concat("journal: position ", last_position_ + 1, " is missing"));
+  }
+  last_position_ = row.position;
+  absl::Status status = StateAfter(row.kind).has_value() ? CheckOrder(row) : CheckRestock(row);
+  for (const OrderLine& line : row.lines) {
+    if (status.ok()) status = balances_.Apply(row.kind, line.sku, line.quantity).status();
+  }
+  balances_.Keep();
+  if (status.ok()) return status;
+  return absl::DataLossError(
+      Concat("journal: position ", row.position, " (", KindName(row.kind), "): ", status.message()));
+}
+
+const LedgerState::Order* JournalReplay::FindOrder(uint64_t order_id) const {
+  const std::vector<LedgerState::Order>& orders = shown_.orders;
+  if (orders.empty() || order_id < orders.front().order_id || order_id > orders.back().order_id) return nullptr;
+  // Ids ascend, nearly without gaps: an order is left of where it would be without any, by no more than there are.
+  const uint64_t gaps = orders.back().order_id - orders.front().order_id + 1 - orders.size();
+  const uint64_t most = order_id - orders.front().order_id;
+  const std::span<const LedgerState::Order> among(orders.data() + (most - std::min(most, gaps)),
+                                                  orders.data() + std::min<uint64_t>(most + 1, orders.size()));
+  const auto found = std::ranges::lower_bound(among, order_id, {}, &LedgerState::Order::order_id);
+  return found != among.end() && found->order_id == order_id ? &*found : nullptr;
+}
+
+absl::Status JournalReplay::CheckRestock(const JournalRow& row) {
+  if (row.kind != Kind::kRestock || row.order_id == 0) return absl::OkStatus();
+  const auto differs = [&](std::string_view what) {
+    return absl::DataLossError(Concat("restock ", row.order_id, " ", what));
+  };
+  if (next_restock_ == shown_.restocks.size()) return differs("is not in the table of restocks");
+  const LedgerState::Restock& restock = shown_.restocks[next_restock_];
+  if (restock.order_id != row.order_id || start_.restocked_at[next_restock_] != row.position) {
+    return differs("is not the next one in the table of restocks");
+  }
+  if (restock.sku != row.lines[0].sku || restock.quantity != row.lines[0].quantity) {
+    return differs("has other units in the table of restocks");
+  }
+  if (restock.at != absl::FromUnixMicros(row.at_us)) return differs("has another time in the table of restocks");
+  ++next_restock_;
+  return absl::OkStatus();
+}
+
+absl::Status JournalReplay::CheckOrder(const JournalRow& row) {
+  const auto differs = [&](std::string_view what) {
+    return absl::DataLossError(Concat("order ", row.order_id, " ", what));
+  };
+  const LedgerState::Order* const found = FindOrder(row.order_id);
+  if (found == nullptr) return differs("is not in the table of orders");
+  const LedgerState::Order& order = *found;
+  if (row.basket != (order.kind == Kind::kReserveBasket) || row.lines != order.lines) {
+    return differs("has other units in the table of orders");
+  }
+
+  const auto index = static_cast<size_t>(found - shown_.orders.data());
+  std::optional<OrderState>& state = states_[index];
+  if (IsGrant(row.kind)) {
+    if (state.has_value()) return differs("is granted twice");
+    if (start_.granted_at[index] != row.position) return differs("has another position in the table of orders");
+    if (order.kind != row.kind) return differs("has another kind in the table of orders");
+  } else if (!state.has_value() || Judge(row.kind, *state) != Verdict::kApply) {
+    return differs("is not held");
+  }
+  state = StateAfter(row.kind);
+  if (state != OrderState::kHeld && order.ended_at != absl::FromUnixMicros(row.at_us)) {
+    return differs("ended at another time in the table of orders");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JournalReplay::Finish() const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const LedgerState::Order& order = shown_.orders[i];
+    if (states_[i] == order.state) continue;
+    const std::string_view by_journal = states_[i].has_value() ? StateName(*states_[i]) : "unknown";
+    return absl::DataLossError(Concat("order ", order.order_id, " is ", StateName(order.state), ", but ", by_journal,
+                                      " according to the journal"));
+  }
+  if (next_restock_ != shown_.restocks.size()) {
+    return absl::DataLossError(Concat("restock ", shown_.restocks[next_restock_].order_id, " is not in the journal"));
+  }
+  for (const LedgerState::Sku& sku : shown_.skus) {
+    const Balance* const balance = balances_.Find(sku.sku);
+    if (balance == nullptr) return absl::DataLossError(Concat("SKU '", sku.sku, "' is not in the journal"));
+    if (balance->on_sale == sku.removed) {
+      return absl::DataLossError(Concat("SKU '", sku.sku, "' is ",
+                                        sku.removed ? "removed, but not" : "not removed, but removed",
+                                        " according to the journal"));
+    }
+    if (balance->granted() != sku.granted) {
+      return absl::DataLossError(Concat("SKU '", sku.sku, "': ", sku.granted, " granted, but ", balance->granted(),
+                                        " according to the journal"));
+    }
+  }
+  if (balances_.size() != shown_.skus.size()) {
+    return absl::DataLossError("journal: it names a SKU that is not in the table of SKUs");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   RecoveredLedger recovered;
   Tables tables{.to = recovered};
@@ -219,7 +355,7 @@ absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   if (status = replay.Begin(); !status.ok()) return status;
   if (status = CheckBought(recovered); !status.ok()) return status;
   if (status = ReplayJournal(database, replay); !status.ok()) return status;
-  recovered.book = replay.book();
+  recovered.balances = replay.TakeBalances();
   recovered.last_position = replay.last_position();
   return recovered;
 }

@@ -2,9 +2,11 @@
 #define STOCKADE_INVENTORY_SQLITE_LEDGER_WRITER_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +22,24 @@
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade::inventory_internal {
+
+// Indices of LedgerMetricDefs().
+enum LedgerMetric : size_t {
+  kLedgerRecords,
+  kLedgerCommitSuccesses,
+  kLedgerCommitRefusals,
+  kLedgerCommitErrors,
+  kLedgerCommitSeconds,
+  kLedgerBatchRecords,
+  kLedgerQueueRecords,
+  kLedgerRecoverySeconds,
+  kLedgerPruned,
+  kLedgerJournalRecords,
+  kLedgerFileBytes,
+  kLedgerCheckpointSeconds,
+};
+
+std::span<const MetricDef> LedgerMetricDefs();
 
 // The one thread that touches the file of a ledger, and what it does there: commit what is queued, prune the journal,
 // move the write-ahead log into the file. All that it is given must outlive it.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ledger_names.h"
+#include "ledger_rows.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
@@ -19,7 +19,6 @@ absl::Status CheckLength(std::string_view what, std::string_view name, size_t mo
 absl::Status CheckLimits(const LedgerRecord& record) {
   absl::Status within = CheckLength("request_id", record.request_id, kMaxRequestIdBytes);
   if (within.ok()) within = CheckLength("buyer", record.buyer, kMaxBuyerBytes);
-  if (within.ok()) within = CheckLength("sku", record.sku, kMaxSkuBytes);
   if (within.ok() && record.lines.size() > kMaxBasketLines) {
     within = absl::ResourceExhaustedError(
         Concat("a basket of ", record.lines.size(), " lines; at most ", kMaxBasketLines, " are allowed"));
@@ -34,11 +33,11 @@ absl::Status CheckLimits(const LedgerRecord& record) {
 
 using Kind = LedgerRecord::Kind;
 
-absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, StockBook book,
+absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, Balances balances,
                                                     RequestFingerprint fingerprint,
                                                     absl::flat_hash_set<uint64_t> requests) {
   RecordApplier applier(database, fingerprint);
-  applier.book_ = std::move(book);
+  applier.balances_ = std::move(balances);
   applier.requests_ = std::move(requests);
   const std::pair<SqliteStatement*, std::string_view> statements[] = {
       {&applier.begin_, "BEGIN IMMEDIATE"},
@@ -89,12 +88,12 @@ absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t 
 }
 
 void RecordApplier::Keep() {
-  book_.Keep();
+  balances_.Keep();
   new_requests_.clear();
 }
 
 void RecordApplier::RollBack() {
-  book_.RollBack();
+  balances_.RollBack();
   Forget(new_requests_);
   new_requests_.clear();
 }
@@ -113,112 +112,70 @@ absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place 
 }
 
 absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
-  absl::Status status = CheckLimits(record);
-  if (!status.ok()) return status;
-  switch (record.kind) {
-    case Kind::kAddSku: status = AddSku(record); break;
-    case Kind::kRestock: status = Restock(record, place); break;
-    case Kind::kRemoveSku: status = ChangeSku(record); break;
-    case Kind::kReserve:
-    case Kind::kTake: status = Grant(record, place); break;
-    case Kind::kReserveBasket: return GrantBasket(record, place);
-    case Kind::kCommit:
-    case Kind::kCancel:
-    case Kind::kExpire: return EndOrder(record, place);
+  if (absl::Status within = CheckLimits(record); !within.ok()) return within;
+  const std::optional<OrderState> state = StateAfter(record.kind);
+  if (state.has_value() && !IsGrant(record.kind)) return EndOrder(record, *state, place);
+  if (record.lines.empty() || (record.lines.size() > 1 && record.kind != Kind::kReserveBasket)) {
+    return absl::FailedPreconditionError(Concat("a record with ", record.lines.size(), " lines"));
   }
-  return status.ok() ? WriteJournal(record, place, record.sku, record.quantity) : status;
+  absl::Status status;
+  for (const OrderLine& line : record.lines) {
+    if (status.ok()) status = Move(record, line);
+  }
+  if (!status.ok()) return status;
+  const OrderLine* const single = record.kind == Kind::kReserveBasket ? nullptr : record.lines.data();
+  if (record.kind == Kind::kRestock && !record.request_id.empty()) status = WriteRestock(record, place);
+  if (state.has_value()) status = WriteOrder(record, *state, single, place);
+  if (status.ok()) status = WriteJournal(record, place, single);
+  return status.ok() && single == nullptr ? WriteJournalLines(record.order_id, place.position).status() : status;
 }
 
-absl::Status RecordApplier::AddSku(const LedgerRecord& record) {
-  if (absl::Status added = book_.Add(record.sku, record.quantity).status(); !added.ok()) return added;
-  insert_sku_.Bind(1, record.sku);
-  insert_sku_.Bind(2, record.quantity);
-  insert_sku_.Bind(3, int64_t{record.shards});
-  insert_sku_.Bind(4, record.per_buyer_limit);
-  return insert_sku_.Run();
-}
-
-absl::Status RecordApplier::ChangeSku(const LedgerRecord& record) {
-  const StockBook::Result stock = record.kind == Kind::kRestock ? book_.Restock(record.sku, record.quantity)
-                                                                : book_.Remove(record.sku, record.quantity);
-  return stock.ok() ? WriteSku(record.sku, **stock) : stock.status();
-}
-
-absl::Status RecordApplier::Restock(const LedgerRecord& record, Place place) {
-  absl::Status status = ChangeSku(record);
-  if (!status.ok() || record.request_id.empty()) return status;
-  if (status = AddRequest(record.request_id); !status.ok()) return status;
+absl::Status RecordApplier::WriteRestock(const LedgerRecord& record, Place place) {
+  if (absl::Status added = AddRequest(record.request_id); !added.ok()) return added;
   insert_restock_.Bind(1, static_cast<int64_t>(record.order_id));
   insert_restock_.Bind(2, record.request_id);
-  insert_restock_.Bind(3, record.sku);
-  insert_restock_.Bind(4, record.quantity);
+  insert_restock_.Bind(3, record.lines[0].sku);
+  insert_restock_.Bind(4, record.lines[0].quantity);
   insert_restock_.Bind(5, place.at_us);
   insert_restock_.Bind(6, static_cast<int64_t>(place.position));
   return insert_restock_.Run();
 }
 
-absl::Status RecordApplier::Grant(const LedgerRecord& record, Place place) {
-  if (absl::Status taken = book_.Take(record.sku, record.quantity).status(); !taken.ok()) return taken;
-  return WriteOrder(record, place);
-}
-
-absl::Status RecordApplier::GrantBasket(const LedgerRecord& record, Place place) {
-  if (record.lines.empty()) return absl::FailedPreconditionError("a basket without lines");
-  absl::Status status = WriteOrder(record, place);
-  int64_t number = 0;
-  for (const OrderLine& line : record.lines) {
-    if (status.ok()) status = book_.Take(line.sku, line.quantity).status();
-    if (!status.ok()) return status;
-    insert_line_.Bind(1, static_cast<int64_t>(record.order_id));
-    insert_line_.Bind(2, ++number);
-    insert_line_.Bind(3, line.sku);
-    insert_line_.Bind(4, line.quantity);
-    status = insert_line_.Run();
-    // Of a SKU that it has a line of already.
-    if (!status.ok()) return absl::Status(status.code(), Concat("SKU '", line.sku, "': ", status.message()));
-  }
-  if (status = WriteJournal(record, place, std::nullopt, 0); !status.ok()) return status;
-  return WriteJournalLines(record.order_id, place.position).status();
-}
-
-absl::Status RecordApplier::EndOrder(const LedgerRecord& record, Place place) {
+absl::Status RecordApplier::EndOrder(const LedgerRecord& record, OrderState state, Place place) {
   settle_order_.Bind(1, static_cast<int64_t>(record.order_id));
-  settle_order_.Bind(2, StateName(StateAfter(record.kind)));
+  settle_order_.Bind(2, StateName(state));
   settle_order_.Bind(3, place.at_us);
   const absl::StatusOr<bool> row = settle_order_.Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::FailedPreconditionError("no such order is held");
   const bool basket = settle_order_.IsNull(0);
-  const std::string sku(settle_order_.Text(0));
-  const int64_t quantity = settle_order_.Int(1);
+  const OrderLine single{.sku = std::string(settle_order_.Text(0)), .quantity = settle_order_.Int(1)};
   absl::Status status = settle_order_.Run();
-  if (!status.ok()) return status;
-  if (basket) return EndBasket(record, place);
-  status = WriteJournal(record, place, sku, quantity);
-  return status.ok() && record.kind != Kind::kCommit ? GiveBack(sku, quantity) : status;
-}
-
-absl::Status RecordApplier::EndBasket(const LedgerRecord& record, Place place) {
-  absl::Status status = WriteJournal(record, place, std::nullopt, 0);
-  if (!status.ok()) return status;
-  const absl::StatusOr<std::vector<OrderLine>> lines = WriteJournalLines(record.order_id, place.position);
-  if (!lines.ok() || record.kind == Kind::kCommit) return lines.status();
+  if (status.ok()) status = WriteJournal(record, place, basket ? nullptr : &single);
+  if (!status.ok() || !basket) return status.ok() ? Move(record, single) : status;
+  const absl::StatusOr<OrderLines> lines = WriteJournalLines(record.order_id, place.position);
+  if (!lines.ok()) return lines.status();
   for (const OrderLine& line : *lines) {
-    if (status = GiveBack(line.sku, line.quantity); !status.ok()) return status;
+    if (status.ok()) status = Move(record, line);
   }
-  return absl::OkStatus();
+  return status;
 }
 
-absl::Status RecordApplier::GiveBack(const std::string& sku, int64_t quantity) {
-  const StockBook::Result stock = book_.GiveBack(sku, quantity);
-  if (!stock.ok()) return stock.status();
-  return (*stock)->removed ? WriteSku(sku, **stock) : absl::OkStatus();
-}
-
-absl::Status RecordApplier::WriteSku(const std::string& sku, const SkuStock& stock) {
-  update_sku_.Bind(1, sku);
-  update_sku_.Bind(2, stock.granted);
-  update_sku_.Bind(3, int64_t{stock.removed});
+absl::Status RecordApplier::Move(const LedgerRecord& record, const OrderLine& line) {
+  const absl::StatusOr<const Balance*> balance = balances_.Apply(record.kind, line.sku, line.quantity);
+  if (!balance.ok()) return balance.status();
+  if (record.kind == Kind::kAddSku) {
+    insert_sku_.Bind(1, line.sku);
+    insert_sku_.Bind(2, line.quantity);
+    insert_sku_.Bind(3, int64_t{record.shards});
+    insert_sku_.Bind(4, record.per_buyer_limit);
+    return insert_sku_.Run();
+  }
+  const Transfer transfer = TransferOf(record.kind, (*balance)->on_sale);
+  if (transfer.from != Account::kOutside && transfer.to != Account::kOutside) return absl::OkStatus();
+  update_sku_.Bind(1, line.sku);
+  update_sku_.Bind(2, (*balance)->granted());
+  update_sku_.Bind(3, int64_t{!(*balance)->on_sale});
   return update_sku_.Run();
 }
 
@@ -238,21 +195,21 @@ absl::Status RecordApplier::AddRequest(const std::string& request_id) {
   return absl::FailedPreconditionError(Concat("request id '", request_id, "' is that of order ", order_id));
 }
 
-absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, Place place) {
+absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, OrderState state, const OrderLine* single,
+                                       Place place) {
   if (absl::Status added = AddRequest(record.request_id); !added.ok()) return added;
-  const bool basket = record.kind == Kind::kReserveBasket;
-  const bool reserved = record.kind != Kind::kTake;
+  const bool reserved = state == OrderState::kHeld;
   insert_order_.Bind(1, static_cast<int64_t>(record.order_id));
   insert_order_.Bind(2, record.request_id);
-  if (basket) {
+  if (single == nullptr) {
     insert_order_.BindNull(3);
     insert_order_.BindNull(4);
   } else {
-    insert_order_.Bind(3, record.sku);
-    insert_order_.Bind(4, record.quantity);
+    insert_order_.Bind(3, single->sku);
+    insert_order_.Bind(4, single->quantity);
   }
   insert_order_.Bind(5, record.buyer);
-  insert_order_.Bind(6, StateName(StateAfter(record.kind)));
+  insert_order_.Bind(6, StateName(state));
   insert_order_.Bind(7, int64_t{reserved});
   if (reserved && record.expires_at != absl::InfiniteFuture()) {
     insert_order_.Bind(8, absl::ToUnixMicros(record.expires_at));
@@ -271,23 +228,34 @@ absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, Place place) 
     insert_order_.Bind(11, place.at_us);
   }
   insert_order_.Bind(12, static_cast<int64_t>(place.position));
-  return insert_order_.Run();
+  absl::Status status = insert_order_.Run();
+  int64_t number = 0;
+  for (const OrderLine& line : record.lines) {
+    if (!status.ok() || single != nullptr) break;
+    insert_line_.Bind(1, static_cast<int64_t>(record.order_id));
+    insert_line_.Bind(2, ++number);
+    insert_line_.Bind(3, line.sku);
+    insert_line_.Bind(4, line.quantity);
+    status = insert_line_.Run();
+    // Of a SKU that it has a line of already.
+    if (!status.ok()) return absl::Status(status.code(), Concat("SKU '", line.sku, "': ", status.message()));
+  }
+  return status;
 }
 
-absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place, std::optional<std::string_view> sku,
-                                         int64_t quantity) {
+absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place, const OrderLine* single) {
   insert_journal_.Bind(1, static_cast<int64_t>(place.position));
   insert_journal_.Bind(2, place.at_us);
   insert_journal_.Bind(3, KindName(record.kind));
-  const bool plain_restock = record.kind == Kind::kRestock && record.request_id.empty();
-  if (record.kind == Kind::kAddSku || plain_restock || record.kind == Kind::kRemoveSku) {
+  const bool of_sku = !StateAfter(record.kind).has_value();
+  if (of_sku && (record.kind != Kind::kRestock || record.request_id.empty())) {
     insert_journal_.BindNull(4);
   } else {
     insert_journal_.Bind(4, static_cast<int64_t>(record.order_id));
   }
-  if (sku.has_value()) {
-    insert_journal_.Bind(5, *sku);
-    insert_journal_.Bind(6, quantity);
+  if (single != nullptr) {
+    insert_journal_.Bind(5, single->sku);
+    insert_journal_.Bind(6, single->quantity);
   } else {
     insert_journal_.BindNull(5);
     insert_journal_.BindNull(6);
@@ -295,10 +263,10 @@ absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place
   return insert_journal_.Run();
 }
 
-absl::StatusOr<std::vector<OrderLine>> RecordApplier::WriteJournalLines(uint64_t order_id, uint64_t position) {
+absl::StatusOr<OrderLines> RecordApplier::WriteJournalLines(uint64_t order_id, uint64_t position) {
   insert_journal_lines_.Bind(1, static_cast<int64_t>(position));
   insert_journal_lines_.Bind(2, static_cast<int64_t>(order_id));
-  std::vector<OrderLine> lines;
+  OrderLines lines;
   absl::StatusOr<bool> row;
   while ((row = insert_journal_lines_.Step()).ok() && *row) {
     lines.push_back({.sku = std::string(insert_journal_lines_.Text(0)), .quantity = insert_journal_lines_.Int(1)});

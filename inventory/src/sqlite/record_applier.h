@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "balances.h"
 #include "request_fingerprint.h"
 #include "sqlite_database.h"
-#include "stock_book.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade::inventory_internal {
@@ -22,9 +22,9 @@ namespace stockade::inventory_internal {
 // Writes records into the tables, a batch a transaction. For one thread at a time. Must be gone before `database`.
 class RecordApplier {
  public:
-  // As recovered: what the SKUs have, and the request ids of the orders in the table, by their fingerprints.
-  static absl::StatusOr<RecordApplier> Create(SqliteDatabase& database, StockBook book, RequestFingerprint fingerprint,
-                                              absl::flat_hash_set<uint64_t> requests);
+  // As recovered: the accounts of the SKUs, and the request ids of the orders in the table, by their fingerprints.
+  static absl::StatusOr<RecordApplier> Create(SqliteDatabase& database, Balances balances,
+                                              RequestFingerprint fingerprint, absl::flat_hash_set<uint64_t> requests);
 
   // OK: all of `batch`, which begins at `first_position`, is durable. ResourceExhausted: there was no room, or a record
   // exceeds a limit, and it is as if nobody had called. Any other error: rolled back, or at a failing commit unknown;
@@ -50,24 +50,16 @@ class RecordApplier {
   void RollBack();
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
-  absl::Status AddSku(const LedgerRecord& record);
-  absl::Status ChangeSku(const LedgerRecord& record);
-  absl::Status Restock(const LedgerRecord& record, Place place);
-  absl::Status Grant(const LedgerRecord& record, Place place);
-  absl::Status GrantBasket(const LedgerRecord& record, Place place);
-  absl::Status EndOrder(const LedgerRecord& record, Place place);
-  absl::Status EndBasket(const LedgerRecord& record, Place place);
-
-  absl::Status GiveBack(const std::string& sku, int64_t quantity);
-  absl::Status WriteSku(const std::string& sku, const SkuStock& stock);
-  // The order, without its lines.
-  absl::Status WriteOrder(const LedgerRecord& record, Place place);
+  absl::Status EndOrder(const LedgerRecord& record, OrderState state, Place place);
+  // Moves the units of a line, and writes what has changed in the SKU's row.
+  absl::Status Move(const LedgerRecord& record, const OrderLine& line);
+  absl::Status WriteRestock(const LedgerRecord& record, Place place);
+  // With its lines. `single`, here and below: null for a basket.
+  absl::Status WriteOrder(const LedgerRecord& record, OrderState state, const OrderLine* single, Place place);
   absl::Status AddRequest(const std::string& request_id);
-  // No `sku`: of a basket.
-  absl::Status WriteJournal(const LedgerRecord& record, Place place, std::optional<std::string_view> sku,
-                            int64_t quantity);
+  absl::Status WriteJournal(const LedgerRecord& record, Place place, const OrderLine* single);
   // Copies the lines of a basket to where WriteJournal() has put it, and returns them.
-  absl::StatusOr<std::vector<OrderLine>> WriteJournalLines(uint64_t order_id, uint64_t position);
+  absl::StatusOr<OrderLines> WriteJournalLines(uint64_t order_id, uint64_t position);
 
   SqliteDatabase* database_;
   SqliteStatement begin_;
@@ -82,8 +74,9 @@ class RecordApplier {
   SqliteStatement insert_journal_lines_;
   SqliteStatement find_request_;
   RequestFingerprint fingerprint_;
-  // After the last record applied: what the SKUs have, and the fingerprints of all request ids in the table of orders.
-  StockBook book_;
+  // After the last record applied: the accounts of the SKUs, and the fingerprints of all request ids in the table of
+  // orders.
+  Balances balances_;
   absl::flat_hash_set<uint64_t> requests_;
   std::vector<uint64_t> new_requests_;  // Those of this batch.
 };

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "page_checksum.h"
+#include "checksum_vfs.h"
 
 namespace stockade::inventory_internal {
 

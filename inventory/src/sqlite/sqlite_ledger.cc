@@ -7,7 +7,6 @@
 
 #include "commit_queue.h"
 #include "ledger_files.h"
-#include "ledger_metrics.h"
 #include "ledger_writer.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/log.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "page_checksum.h"
+#include "checksum_vfs.h"
 
 namespace stockade::inventory_internal {
 

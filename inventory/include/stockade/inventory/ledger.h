@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -23,7 +24,7 @@ inline constexpr size_t kMaxRequestIdBytes = 255;
 // The largest number of lines in a basket, before lines of the same SKU are added up.
 inline constexpr size_t kMaxBasketLines = 1'000;
 
-// One line of a basket.
+// One line of an order.
 struct OrderLine {
   std::string sku = {};  // The item.
   int64_t quantity = 1;  // Units.
@@ -31,15 +32,18 @@ struct OrderLine {
   friend bool operator==(const OrderLine&, const OrderLine&) = default;
 };
 
+// The lines of an order. Most have one, which needs no allocation of its own.
+using OrderLines = absl::InlinedVector<OrderLine, 1>;
+
 // One record of the journal: one complete change of an inventory.
 struct LedgerRecord {
   // The kind of change, and the fields that it uses.
   enum class Kind {
-    kAddSku,         // sku, quantity (its first stock), shards, per_buyer_limit
-    kRestock,        // sku, quantity; and order_id and request_id if the restock had a request id
-    kRemoveSku,      // sku, quantity: the available units, 0 or more, which are withdrawn
-    kReserve,        // order_id, request_id, sku, quantity, buyer, expires_at, ttl
-    kTake,           // order_id, request_id, sku, quantity, buyer: sold at once
+    kAddSku,         // one line (the first stock), shards, per_buyer_limit
+    kRestock,        // one line; and order_id and request_id if the restock had a request id
+    kRemoveSku,      // one line: the available units, 0 or more, which are withdrawn
+    kReserve,        // order_id, request_id, one line, buyer, expires_at, ttl
+    kTake,           // order_id, request_id, one line, buyer: sold at once
     kReserveBasket,  // order_id, request_id, lines, buyer, expires_at, ttl: either all lines are held or none
     kCommit,         // order_id: held becomes sold, with all its lines
     kCancel,         // order_id: held becomes cancelled, and its units are available again
@@ -49,8 +53,7 @@ struct LedgerRecord {
   Kind kind;                                       // The kind of change.
   uint64_t order_id = 0;                           // Assigned by the inventory, from 1, never reused.
   std::string request_id = {};                     // Identifies the request, so that repeats are recognized.
-  std::string sku = {};                            // The item. Empty for baskets and records about an order.
-  int64_t quantity = 0;                            // Units.
+  OrderLines lines = {};                           // Of a basket at least one, each SKU once.
   std::string buyer = {};                          // Empty if not given.
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time, because it must hold across a restart.
   int32_t shards = 0;                              // See SkuOptions.
@@ -58,7 +61,6 @@ struct LedgerRecord {
   // kReserve, kReserveBasket: an upper bound of the remaining time after a restart, in case the wall clock was set
   // back. In whole microseconds, like expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
-  std::vector<OrderLine> lines = {};  // kReserveBasket only: at least one, each SKU once.
 };
 
 // The key of SipHash-2-4.
@@ -80,16 +82,14 @@ struct LedgerState {
   };
   // One order.
   struct Order {
-    uint64_t order_id = 0;                           // From 1, never reused.
-    std::string request_id = {};                     // The request that created the order.
-    std::string sku = {};                            // Empty for a basket.
-    int64_t quantity = 0;                            // 0 for a basket.
-    std::string buyer = {};                          // Empty if not given.
-    OrderState state = OrderState::kHeld;            // The current state.
-    bool reserved = false;                           // True for kReserve and kReserveBasket, false for kTake.
-    absl::Time expires_at = absl::InfiniteFuture();  // Wall time.
-    absl::Duration ttl = absl::InfiniteDuration();   // Infinite although expires_at is finite: not stored.
-    std::vector<OrderLine> lines = {};               // The lines of a basket, in the order of its record.
+    uint64_t order_id = 0;                                // From 1, never reused.
+    LedgerRecord::Kind kind = LedgerRecord::Kind::kTake;  // That of its first record: kReserve, kTake, kReserveBasket.
+    std::string request_id = {};                          // The request that created the order.
+    OrderLines lines = {};                                // In the order of its record.
+    std::string buyer = {};                               // Empty if not given.
+    OrderState state = OrderState::kHeld;                 // The current state.
+    absl::Time expires_at = absl::InfiniteFuture();       // Wall time.
+    absl::Duration ttl = absl::InfiniteDuration();        // Infinite although expires_at is finite: not stored.
     // Wall time at which the order was sold, cancelled or expired, as recorded by the ledger: the time of its batch,
     // rounded down to a microsecond. Infinite while the order is held.
     absl::Time ended_at = absl::InfiniteFuture();

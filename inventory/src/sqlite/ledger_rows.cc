@@ -1,5 +1,8 @@
-#include "ledger_schema.h"
+#include "ledger_rows.h"
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -137,6 +140,37 @@ absl::Status MakeTables(SqliteDatabase& database) {
   return made.ok() ? made : database.RollBackAfter(std::move(made));
 }
 
+using Kind = LedgerRecord::Kind;
+
+template <typename Value>
+struct Named {
+  Value value;
+  std::string_view name;
+};
+constexpr Named<Kind> kKinds[] = {
+    {Kind::kAddSku, "add_sku"},  {Kind::kRestock, "restock"}, {Kind::kRemoveSku, "remove_sku"},
+    {Kind::kReserve, "reserve"}, {Kind::kTake, "take"},       {Kind::kReserveBasket, "reserve_basket"},
+    {Kind::kCommit, "commit"},   {Kind::kCancel, "cancel"},   {Kind::kExpire, "expire"},
+};
+constexpr Named<OrderState> kStates[] = {
+    {OrderState::kHeld, "held"},
+    {OrderState::kSold, "sold"},
+    {OrderState::kCancelled, "cancelled"},
+    {OrderState::kExpired, "expired"},
+};
+
+template <typename Value>
+std::string_view NameIn(std::span<const Named<Value>> all, Value value) {
+  const auto found = std::ranges::find(all, value, &Named<Value>::value);
+  return found == all.end() ? "unknown" : found->name;
+}
+
+template <typename Value>
+std::optional<Value> CalledIn(std::span<const Named<Value>> all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Named<Value>::name);
+  return found == all.end() ? std::nullopt : std::optional(found->value);
+}
+
 }  // namespace
 
 absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
@@ -182,6 +216,83 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
     return absl::UnavailableError(Concat("the file system allows no write-ahead log (journal_mode ", *mode, ")"));
   }
   return empty ? MakeTables(database) : absl::OkStatus();
+}
+
+std::string_view KindName(Kind kind) { return NameIn<Kind>(kKinds, kind); }
+std::optional<Kind> KindCalled(std::string_view name) { return CalledIn<Kind>(kKinds, name); }
+std::string_view StateName(OrderState state) { return NameIn<OrderState>(kStates, state); }
+std::optional<OrderState> StateCalled(std::string_view name) { return CalledIn<OrderState>(kStates, name); }
+
+absl::StatusOr<LineReader> LineReader::Create(SqliteDatabase& database, std::string_view sql, std::string name) {
+  absl::StatusOr<SqliteStatement> rows = database.Prepare(sql);
+  if (!rows.ok()) return rows.status();
+  LineReader reader(*std::move(rows), std::move(name));
+  if (absl::Status status = reader.Advance(); !status.ok()) return status;
+  return reader;
+}
+
+absl::Status LineReader::Advance() {
+  const absl::StatusOr<bool> row = rows_.Step();
+  at_row_ = row.ok() && *row;
+  return row.status();
+}
+
+absl::Status LineReader::Astray() const {
+  return absl::DataLossError(Concat(name_, ": there are lines of ", rows_.Int(0), ", which is not a basket"));
+}
+
+absl::StatusOr<OrderLines> LineReader::LinesOf(int64_t owner) {
+  OrderLines lines;
+  while (at_row_ && rows_.Int(0) == owner) {
+    lines.push_back({.sku = std::string(rows_.Text(1)), .quantity = rows_.Int(2)});
+    if (absl::Status status = Advance(); !status.ok()) return status;
+  }
+  if (lines.empty() && at_row_ && rows_.Int(0) < owner) return Astray();
+  if (lines.empty()) return absl::DataLossError(Concat(name_, ": the basket ", owner, " has no lines"));
+  return lines;
+}
+
+absl::Status LineReader::ExpectEnd() { return at_row_ ? Astray() : absl::OkStatus(); }
+
+absl::StatusOr<JournalReader> JournalReader::Create(SqliteDatabase& database, uint64_t start, uint64_t end) {
+  const std::string among = Concat(" WHERE position > ", start, " AND position <= ", end, " ORDER BY position");
+  absl::StatusOr<SqliteStatement> rows =
+      database.Prepare(Concat("SELECT position, at_us, kind, order_id, sku, quantity FROM journal", among));
+  if (!rows.ok()) return rows.status();
+  absl::StatusOr<LineReader> lines = LineReader::Create(
+      database, Concat("SELECT position, sku, quantity FROM journal_lines", among, ", line"), "journal_lines");
+  if (!lines.ok()) return lines.status();
+  return JournalReader(*std::move(rows), *std::move(lines));
+}
+
+absl::StatusOr<bool> JournalReader::Next() {
+  absl::StatusOr<bool> row = rows_.Step();
+  if (!row.ok()) return row;
+  if (!*row) {
+    if (absl::Status end = lines_.ExpectEnd(); !end.ok()) return end;
+    return false;
+  }
+  row_.position = static_cast<uint64_t>(rows_.Int(0));
+  row_.at_us = rows_.Int(1);
+  const std::optional<LedgerRecord::Kind> kind = KindCalled(rows_.Text(2));
+  if (!kind.has_value()) {
+    return absl::DataLossError(
+        Concat("journal: position ", row_.position, " has the unknown kind '", rows_.Text(2), "'"));
+  }
+  row_.kind = *kind;
+  row_.order_id = static_cast<uint64_t>(rows_.Int(3));
+  row_.basket = rows_.IsNull(4);
+  if (row_.basket) {
+    absl::StatusOr<OrderLines> of_basket = lines_.LinesOf(rows_.Int(0));
+    if (!of_basket.ok()) return of_basket.status();
+    row_.lines = *std::move(of_basket);
+  } else {
+    // In place, for the sake of its memory.
+    row_.lines.resize(1);
+    row_.lines[0].sku = rows_.Text(4);
+    row_.lines[0].quantity = rows_.Int(5);
+  }
+  return true;
 }
 
 }  // namespace stockade::inventory_internal
