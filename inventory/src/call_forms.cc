@@ -21,7 +21,8 @@ void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Reservatio
 }
 
 void Make(const OrderRecord& record, OrderState state, absl::StatusOr<BasketReservation>& to) {
-  to.emplace(record.id, inventory_internal::LinesOf(record), record.request_id, record.buyer, record.expires_at, state);
+  to.emplace(record.id, LinesOf<std::vector<OrderLine>>(record), record.request_id, record.buyer, record.expires_at,
+             state);
 }
 
 // What a call has done before it waits. `Result` is the call's own: of a grant the answer, of the end of an order its
@@ -37,7 +38,8 @@ Asked<absl::StatusOr<Answer>> AskFor(LocalCore& core, const Request& request) {
   Asked<absl::StatusOr<Answer>> asked;
   const auto answer = [&](const OrderRecord& record, OrderState state) { Make(record, state, asked.result); };
   try {
-    if (absl::Status granted = core.Grant(request, answer, asked.notes); !granted.ok()) asked.result = granted;
+    absl::Status granted = core.Grant(request, answer, asked.notes);
+    if (!granted.ok()) asked.result = std::move(granted);
   } catch (const std::bad_alloc&) {
     asked = {.result = core.NoMemory()};
   }
@@ -55,7 +57,10 @@ Asked<absl::Status> AskToEnd(LocalCore& core, OrderId id, bool gives_back) {
 
 template <class Result>
 Result Answered(LocalCore& core, Asked<Result>&& asked, const absl::Status& durable) {
-  if (absl::Status known = core.Outcome(asked.notes.position, durable); !known.ok()) asked.result = std::move(known);
+  if (absl::Status known = core.Outcome(asked.notes.position, durable); !known.ok()) {
+    asked.result = std::move(known);
+    asked.notes.refusal = Refusal::kNone;
+  }
   if constexpr (!std::is_same_v<Result, absl::Status>) core.CountAnswer(asked.result.status(), asked.notes);
   return std::move(asked.result);
 }

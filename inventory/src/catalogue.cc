@@ -4,7 +4,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "local_core.h"
-#include "stockade/base/crash_point.h"
 #include "stockade/base/printable.h"
 
 namespace stockade::inventory_internal {
@@ -16,6 +15,7 @@ void NoAnswer(const OrderRecord&, OrderState) {}
 }  // namespace
 
 Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available) {
+  if (FindNamed(sku) != nullptr) return nullptr;
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
   // Escaped, because ledgers of older versions may have SKUs that AddSku() refuses now.
   ShardedStockOptions stock{.name = base_internal::Printable(sku),
@@ -25,8 +25,13 @@ Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int
                             .clock = clock_};
   auto item = std::make_unique<Item>(std::string(sku), next_item_number_++, options.per_buyer_limit, granted,
                                      std::move(stock), &stock_metrics_);
-  const auto [place, is_new] = items_.emplace(item->sku, std::move(item));
-  return is_new ? place->second.get() : nullptr;
+  // For additions that are undone, which must not allocate.
+  const size_t room = never_added_.size() + items_.size() + 1;
+  if (room > never_added_.capacity()) never_added_.reserve(2 * room);
+  items_.MakeRoom();
+  Item* const added = item.get();
+  items_.Insert({.hash = absl::HashOf(AbslView(sku)), .item = std::move(item)});
+  return added;
 }
 
 absl::Status LocalCore::AddSku(std::string_view sku, const SkuOptions& options) {
@@ -45,8 +50,8 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
   const PendingStatus added = [&]() -> PendingStatus {
     const base_internal::MutexLock changes(sku_changes_mutex_);
     const base_internal::MutexLock lock(catalogue_mutex_);
-    if (const auto found = items_.find(sku); found != items_.end()) {
-      const Item& known = *found->second;
+    if (Item* const found = Named(sku); found != nullptr) {
+      const Item& known = *found;
       // What it is now may not be durable yet.
       PendingStatus existing{.position = known.position};
       if (!may_exist || known.removed()) {
@@ -59,20 +64,19 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
     item = InsertItem(sku, options, options.stock, options.stock);
     absl::Cleanup undo = [&] {
       catalogue_mutex_.AssertHeld();
-      items_.erase(items_.find(sku));
+      items_.Erase(FindNamed(sku));
     };
-    // Appended before anybody can find the SKU and append what needs it.
-    base_internal::CrashPoint("add sku: before the append");
-    item->position = Append([&] {
+    const auto make = [&] {
       return LedgerRecord{.kind = LedgerRecord::Kind::kAddSku,
-                          .sku = item->sku,
-                          .quantity = options.stock,
+                          .lines = {{item->sku, options.stock}},
                           .shards = item->stock->shards(),
                           .per_buyer_limit = options.per_buyer_limit};
-    });
+    };
+    // Nobody finds the SKU, and appends what needs it, before the catalogue is unlocked.
+    const uint64_t position = Carry({"add sku: before the append", "add sku: appended", "add sku: given"}, make,
+                                    [&](uint64_t at) { item->position = at; });
     std::move(undo).Cancel();
-    base_internal::CrashPoint("add sku: appended");
-    return {.position = item->position};
+    return {.position = position};
   }();
   absl::Status status = Finish(added, AwaitDurable(added.position));
   if (status.ok() && item != nullptr) AddSkuGauges(*item);
@@ -94,14 +98,18 @@ absl::Status LocalCore::RemoveSku(std::string_view sku) {
     absl::Cleanup undo = [&] {
       if (withdrawn > 0) (void)item->stock->Deposit(withdrawn);  // Nobody has missed them.
     };
-    base_internal::CrashPoint("remove sku: units withdrawn, before the append");
-    item->position = Append(
-        [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
+    const auto make = [&] {
+      return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .lines = {{item->sku, withdrawn}}};
+    };
+    const uint64_t position =
+        Carry({"remove sku: units withdrawn, before the append", "remove sku: appended", "remove sku: given"}, make,
+              [&](uint64_t at) {
+                item->position = at;
+                item->Move(TransferOf(LedgerRecord::Kind::kRemoveSku, true), withdrawn);
+              });
     std::move(undo).Cancel();
-    base_internal::CrashPoint("remove sku: appended");
-    item->Withdraw(withdrawn);
     item->withdrawn = std::move(item->stock);
-    return {.position = item->position};
+    return {.position = position};
   }();
   absl::Status removed = Finish(withdrawal, AwaitDurable(withdrawal.position));
   if (!removed.ok()) return removed;
@@ -118,7 +126,7 @@ absl::Status LocalCore::Restock(std::string_view sku, int64_t units, const std::
   if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
   const std::string none;
   const RequestLine line{.sku = sku, .quantity = units};
-  const Request request{.kind = OrderKind::kRestock,
+  const Request request{.kind = LedgerRecord::Kind::kRestock,
                         .lines = {&line, 1},
                         .request_id = request_id == nullptr ? none : *request_id,
                         .buyer = none,
@@ -130,7 +138,7 @@ absl::Status LocalCore::Restock(std::string_view sku, int64_t units, const std::
     const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
     const base_internal::MutexLock lock(stripe.mutex);
-    const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
+    const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, *clock_);
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
     if (found.forgotten) return PendingStatus{.status = checks_.Forgotten(*request_id), .position = position};
     if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
@@ -163,21 +171,18 @@ LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::S
     (void)orders_.Add(*stripe, added, now);
     record = std::move(added);
   }
-  base_internal::CrashPoint("restock: before the append");
-  const uint64_t position = Append([&] {
+  const auto make = [&] {
     return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
                         .order_id = record == nullptr ? 0 : record->id,
                         .request_id = request.request_id,
-                        .sku = item->sku,
-                        .quantity = units};
-  });
+                        .lines = {{item->sku, units}}};
+  };
+  const uint64_t position =
+      Carry({"restock: before the append", "restock: appended", "restock: deposited"}, make, [&](uint64_t at) {
+        if (record != nullptr) record->position = at;
+        item->Move(TransferOf(LedgerRecord::Kind::kRestock, true), units);
+      });
   std::move(undo).Cancel();
-  base_internal::CrashPoint("restock: appended, before the deposit");
-  if (record != nullptr) record->position = position;
-  item->PutUp(units);
-  // Cannot fail: what is in the shards is at most what was granted.
-  (void)item->stock->Deposit(units);
-  base_internal::CrashPoint("restock: deposited");
   metrics_.Add(kRestocks);
   return {.position = position};
 }

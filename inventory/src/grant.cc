@@ -4,38 +4,21 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "local_core.h"
-#include "stockade/base/crash_point.h"
 
 namespace stockade::inventory_internal {
 namespace {
 
-// One grant in so many of a thread is timed where there is no ledger, the first one being the first: a reading of the
-// clock is a tenth of one. The help of stockade_inventory_reserve_seconds states it.
-constexpr uint64_t kReserveSampling = 64;
+using Kind = LedgerRecord::Kind;
 
-// As the ledger keeps it.
-LedgerRecord Written(const OrderRecord& record) {
-  LedgerRecord written{.kind = LedgerRecord::Kind::kReserveBasket,
-                       .order_id = record.id,
-                       .request_id = record.request_id,
-                       .buyer = record.buyer,
-                       .expires_at = record.expires_at,
-                       .ttl = record.ttl};
-  if (record.kind == OrderKind::kBasket) {
-    written.lines = inventory_internal::LinesOf(record);
-    return written;
-  }
-  written.kind = record.kind == OrderKind::kReserve ? LedgerRecord::Kind::kReserve : LedgerRecord::Kind::kTake;
-  written.sku = record.lines[0].item->sku;
-  written.quantity = record.lines[0].quantity;
-  return written;
-}
+// One call in so many of a thread is timed if there is no ledger, the first one being the first: a reading of the clock
+// is a tenth of one. The help of stockade_inventory_reserve_seconds states it.
+constexpr uint64_t kReserveSampling = 64;
 
 }  // namespace
 
 absl::Status LocalCore::Grant(const ReserveRequest& request, MakeAnswer answer, GrantNotes& notes) {
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return GrantLines({.kind = OrderKind::kReserve,
+  return GrantLines({.kind = Kind::kReserve,
                      .lines = {&line, 1},
                      .request_id = request.request_id,
                      .buyer = request.buyer,
@@ -46,7 +29,7 @@ absl::Status LocalCore::Grant(const ReserveRequest& request, MakeAnswer answer, 
 
 absl::Status LocalCore::Grant(const TakeRequest& request, MakeAnswer answer, GrantNotes& notes) {
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return GrantLines({.kind = OrderKind::kTake,
+  return GrantLines({.kind = Kind::kTake,
                      .lines = {&line, 1},
                      .request_id = request.request_id,
                      .buyer = request.buyer,
@@ -58,7 +41,7 @@ absl::Status LocalCore::Grant(const TakeRequest& request, MakeAnswer answer, Gra
 absl::Status LocalCore::Grant(const BasketRequest& request, MakeAnswer answer, GrantNotes& notes) {
   absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
   if (!lines.ok()) return std::move(lines).status();
-  return GrantLines({.kind = OrderKind::kBasket,
+  return GrantLines({.kind = Kind::kReserveBasket,
                      .lines = *lines,
                      .request_id = request.request_id,
                      .buyer = request.buyer,
@@ -68,7 +51,8 @@ absl::Status LocalCore::Grant(const BasketRequest& request, MakeAnswer answer, G
 }
 
 absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
-  notes.start = clock_->Now();
+  notes.timed = IsTimed();
+  if (notes.timed) notes.start = clock_->Now();
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
   ItemLines lines;
@@ -76,10 +60,12 @@ absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
   {
     const RankedReadLock lock(catalogue_mutex_);
     for (const RequestLine& line : request.lines) {
-      const auto found = items_.find(line.sku);
-      lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
+      // Field by field: a copy of a pair that was written in halves waits until both are in the cache.
+      ItemLine& added = lines.emplace_back();
+      added.item = Named(line.sku);
+      added.quantity = line.quantity;
       // One that is unknown may be added, and sold to this very request, before the stripe is locked.
-      has_limit |= lines.back().item == nullptr || lines.back().item->per_buyer_limit != 0;
+      has_limit |= added.item == nullptr || added.item->per_buyer_limit != 0;
     }
   }
   const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
@@ -91,7 +77,7 @@ absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
 
 void LocalCore::CountAnswer(const absl::Status& answered, const GrantNotes& notes) {
   if (!answered.ok()) {
-    metrics_.Add(RefusalMetric(RefusalOf(answered)));
+    metrics_.Add(RefusalMetric(notes.refusal != Refusal::kNone ? notes.refusal : RefusalOf(answered)));
   } else if (notes.timed) {
     metrics_.ObserveSpan(kReserveSeconds, notes.start, clock_->Now());
   }
@@ -108,7 +94,7 @@ absl::Status LocalCore::CheckRequest(Request& request) const {
 
 absl::Status LocalCore::FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
                                    OrderBook::Stripe& stripe, GrantNotes& notes) {
-  const OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, notes.start);
+  const OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, *clock_);
   // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.
   if (found.record != nullptr) notes.position = found.record->position;
   if (found.forgotten) return checks_.Forgotten(request.request_id);
@@ -124,16 +110,17 @@ absl::Status LocalCore::AnswerAgain(const Request& request, OrderBook::Stripe& s
   const bool is_due = record.IsDue(at);
   request.answer(record, is_due ? OrderState::kExpired : record.state);
   if (is_due) {
-    Expire(stripe, record, at);
+    End(stripe, record, Kind::kExpire, at);
     notes.position = record.position;
   }
-  notes.timed = IsTimed(metrics_.Add(kRepeats));
+  metrics_.Add(kRepeats);
   return absl::OkStatus();
 }
 
 absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, ItemLines lines,
                                 OrderBook::Stripe& stripe, GrantNotes& notes) {
-  if (absl::Status taken = TakeUnits(request, lines); !taken.ok()) return taken;
+  if (absl::Status taken = TakeUnits(request, lines, notes); !taken.ok()) return taken;
+  const Instant now = clock_->Now();
   // Without memory the units go back. Until then they count as neither held nor sold, so requests that miss them are
   // told that they may come back (kAllHeld), not that they are sold.
   OrderBook::Ref record;
@@ -147,90 +134,99 @@ absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, It
       if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, request.buyer, 0);
     }
   };
-  record = NewRecord(request, fingerprint, orders_.NextId(stripe), notes.start);
+  record = NewRecord(request, fingerprint, orders_.NextId(stripe), now);
   record->lines = std::move(lines);
   taken = &record->lines;
   request.answer(*record, record->state);
   MakeRoomForBuyer(*record);
-  const bool is_first_due = orders_.Add(stripe, record, notes.start);
+  const bool is_first_due = orders_.Add(stripe, record, now);
   is_in_book = true;
-  base_internal::CrashPoint("grant: units taken, before the append");
-  record->position = Append([&] { return Written(*record); });
+  const auto make = [&] {
+    return LedgerRecord{.kind = record->kind,
+                        .order_id = record->id,
+                        .request_id = record->request_id,
+                        .lines = LinesOf<OrderLines>(*record),
+                        .buyer = record->buyer,
+                        .expires_at = record->expires_at,
+                        .ttl = record->ttl};
+  };
+  notes.position = Carry({"grant: units taken, before the append", "grant: appended", "grant: counted"}, make,
+                         [&](uint64_t position) {
+                           record->position = position;
+                           CountTaken(*record);
+                         });
   std::move(undo).Cancel();
-  // From here on nothing fails.
-  base_internal::CrashPoint("grant: appended");
-  notes.position = record->position;
-  CountTaken(*record);
   if (is_first_due) reaper_->WakeBy(record->deadline);
-  notes.timed = IsTimed(metrics_.Add(request.kind == OrderKind::kTake ? kTakes : kReservations));
+  metrics_.Add(request.kind == Kind::kTake ? kTakes : kReservations);
   return absl::OkStatus();
 }
 
 // Without its lines.
 std::shared_ptr<OrderRecord> LocalCore::NewRecord(const Request& request, uint64_t fingerprint, OrderId id,
                                                   Instant now) const {
-  const bool reserve = request.kind != OrderKind::kTake;
-  return std::make_shared<OrderRecord>(
-      OrderRecord{.id = id,
-                  .fingerprint = fingerprint,
-                  .kind = request.kind,
-                  .lines = {},
-                  .request_id = request.request_id,
-                  .buyer = request.buyer,
-                  .ttl = request.ttl,
-                  .expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + request.ttl) : absl::InfiniteFuture(),
-                  .deadline = reserve ? now + request.ttl : Instant::InfiniteFuture(),
-                  .state = reserve ? OrderState::kHeld : OrderState::kSold,
-                  .ended_at = reserve ? Instant::InfiniteFuture() : now});
+  const bool reserve = request.kind != Kind::kTake;
+  auto record = std::make_shared<OrderRecord>();
+  record->id = id;
+  record->fingerprint = fingerprint;
+  record->kind = request.kind;
+  record->request_id = request.request_id;
+  record->buyer = request.buyer;
+  record->ttl = request.ttl;
+  record->expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + request.ttl) : absl::InfiniteFuture();
+  record->deadline = reserve ? now + request.ttl : Instant::InfiniteFuture();
+  record->state = reserve ? OrderState::kHeld : OrderState::kSold;
+  if (!reserve) record->ended_at = now;
+  return record;
 }
 
-// By what the thread has counted of the kind; 0 without metrics.
-bool LocalCore::IsTimed(uint64_t counted) const {
-  return ledger_ != nullptr ? counted > 0 : counted % kReserveSampling == 1;
+bool LocalCore::IsTimed() const {
+  static thread_local uint64_t calls = 0;  // Of all inventories.
+  return metrics_.enabled() && (ledger_ != nullptr || calls++ % kReserveSampling == 0);
 }
 
-absl::Status LocalCore::TakeUnits(const Request& request, const ItemLines& lines) {
+absl::Status LocalCore::TakeUnits(const Request& request, const ItemLines& lines, GrantNotes& notes) {
   for (size_t i = 0; i < lines.size(); ++i) {
     const Item* const item = lines[i].item;
     if (item != nullptr && !item->removed()) continue;
     return checks_.UnknownSku(request.lines[i].sku);
   }
   if (lines.size() == 1) {
-    return lines[0].item->stock->Take(lines[0].quantity) ? absl::OkStatus() : Short(lines[0]);
+    return lines[0].item->stock->Take(lines[0].quantity) ? absl::OkStatus() : Short(lines[0], notes);
   }
   absl::InlinedVector<StockLine, 4> wanted;
   wanted.reserve(lines.size());
   for (const auto& [item, quantity] : lines) wanted.push_back({.stock = item->stock.get(), .units = quantity});
   const StockLine* const missing = ShardedStock::TakeTogether(wanted);
-  return missing == nullptr ? absl::OkStatus() : Short(lines[static_cast<size_t>(missing - wanted.data())]);
+  return missing == nullptr ? absl::OkStatus() : Short(lines[static_cast<size_t>(missing - wanted.data())], notes);
 }
 
-absl::Status LocalCore::Short(const ItemLine& wanted) const {
+const absl::Status& LocalCore::Short(const ItemLine& wanted, GrantNotes& notes) const {
   // What is neither sold nor there is held, or on its way.
-  const Item& item = *wanted.item;
-  return checks_.Short({.sku = item.sku, .quantity = wanted.quantity}, item.granted() - item.units.sold());
+  Item& item = *wanted.item;
+  const int64_t sold = item.units.sold();  // First: what is granted, and sold, meanwhile must not count as sold alone.
+  const bool held = item.granted() - sold >= wanted.quantity;
+  notes.refusal = held ? Refusal::kAllHeld : Refusal::kSoldOut;
+  return held ? item.all_held.Get([&] { return checks_.AllHeld(item.sku); })
+              : item.sold_out.Get([&] { return checks_.SoldOut(item.sku); });
 }
 
 void LocalCore::MakeRoomForBuyer(const OrderRecord& record) {
   for (const ItemLine& line : record.lines) {
-    if (line.item->per_buyer_limit != 0 && !line.item->removed()) buyers_.MakeRoom(*line.item, record.buyer);
+    if (line.item->counts_buyers()) buyers_.MakeRoom(*line.item, record.buyer);
   }
 }
 
-// Adds the record's units to what is held, sold and the buyer's.
+// Adds the record's units to what is held or sold, and to the buyer's.
 void LocalCore::CountTaken(const OrderRecord& record) noexcept {
   for (const ItemLine& line : record.lines) {
-    line.item->units.Take(line.quantity);
-    if (record.state == OrderState::kSold) line.item->units.Sell(line.quantity);
-    // Of a removed SKU nobody asks any more; recovery meets those.
-    if (line.item->per_buyer_limit == 0 || line.item->removed()) continue;
-    buyers_.Add(*line.item, record.buyer, line.quantity);
+    line.item->Move({Account::kAvailable, AccountOf(record.state)}, line.quantity);
+    if (line.item->counts_buyers()) buyers_.Add(*line.item, record.buyer, line.quantity);
   }
 }
 
 absl::Status LocalCore::CheckBuyer(const Request& request, const ItemLines& lines) {
   for (const ItemLine& line : lines) {
-    if (line.item == nullptr || line.item->per_buyer_limit == 0 || line.item->removed()) continue;
+    if (line.item == nullptr || !line.item->counts_buyers()) continue;
     const Item& item = *line.item;
     if (request.buyer.empty()) return checks_.MissingBuyer(request.request_id, item.sku);
     const int64_t has = buyers_.Units(item, request.buyer);
@@ -254,7 +250,7 @@ absl::Status LocalCore::CheckSame(const Request& request, const OrderRecord& rec
   }
   // A ledger that does not keep the ttl leaves an infinite one beside a finite expires_at: nothing to compare with.
   const bool ttl_known = record.ttl != absl::InfiniteDuration() || record.expires_at == absl::InfiniteFuture();
-  if (request.kind != OrderKind::kTake && ttl_known && request.ttl != record.ttl) return differs("ttl");
+  if (request.kind != Kind::kTake && ttl_known && request.ttl != record.ttl) return differs("ttl");
   return absl::OkStatus();
 }
 

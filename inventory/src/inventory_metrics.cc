@@ -31,12 +31,12 @@ static_assert(std::size(kDefs) == kReserveSeconds + 1);
 
 constexpr MetricDef kStockDefs[] = {
     {MetricType::kCounter, "stockade_inventory_freezes_total",
-     "Times that an item's shards were stopped: to combine units of several shards, to refuse a take, or for an exact "
-     "total."},
+     "Times that an item's shards were stopped: to combine units of several shards, to refuse a take, for an exact "
+     "total, or to move units between few shards and many."},
     {MetricType::kCounter, "stockade_inventory_steals_total",
      "Takes that were served by a single shard other than the calling thread's own."},
-    {MetricType::kCounter, "stockade_inventory_latches_total",
-     "Times that an item was found empty and latched, after which a refusal is one load."},
+    {MetricType::kCounter, "stockade_inventory_narrowings_total",
+     "Times that an item had fewer units than shards, and all of them were moved into one shard."},
     {MetricType::kGauge, "stockade_inventory_available_units", "Units that can be taken, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_held_units", "Units held by reservations, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_sold_units", "Units sold, over all SKUs."},

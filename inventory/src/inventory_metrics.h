@@ -34,7 +34,7 @@ enum InventoryMetric : size_t {
 enum StockMetric : size_t {
   kFreezes,
   kSteals,
-  kLatches,
+  kNarrowings,
   kAvailableUnits,
   kHeldUnits,
   kSoldUnits,

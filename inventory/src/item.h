@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "order_rules.h"
 #include "ranked_mutex.h"
 #include "stockade/base/thread_slot.h"
 #include "stockade/inventory/inventory.h"
@@ -23,12 +26,13 @@ namespace stockade::inventory_internal {
 // taken() and returned() only grow, and with release, modulo 2^64: see Item::Oversold().
 class OrderedUnits {
  public:
-  // They have left the stock, for an order.
-  void Take(int64_t units) { Add(&Cell::taken, units); }
-  // They are about to be put back into the stock, or withdrawn.
-  void Return(int64_t units) { Add(&Cell::returned, units); }
-  // Of those that were taken; negative: not sold after all.
-  void Sell(int64_t units) { Add(&Cell::sold, units); }
+  // Those that come to orders have left the stock, and those that go from them are about to be put back, or withdrawn.
+  void Count(Transfer transfer, int64_t units) {
+    if (transfer.from == Account::kSold) Add(&Cell::sold, -units);
+    if (ToOrders(transfer) < 0) Add(&Cell::returned, units);
+    if (ToOrders(transfer) > 0) Add(&Cell::taken, units);
+    if (transfer.to == Account::kSold) Add(&Cell::sold, units);
+  }
 
   uint64_t taken() const { return Sum(&Cell::taken); }
   uint64_t returned() const { return Sum(&Cell::returned); }
@@ -61,6 +65,31 @@ class OrderedUnits {
   std::array<Cell, kCells> cells_;
 };
 
+// A status that is made once for every few threads: copies of one share a count of references, for which all threads
+// would contend.
+class StatusCopies {
+ public:
+  ~StatusCopies() {
+    for (const auto& copy : copies_) delete copy.load(std::memory_order_relaxed);
+  }
+
+  // Calls `make` if this thread's is not there yet.
+  template <typename Make>
+  const absl::Status& Get(Make make) {
+    std::atomic<const absl::Status*>& copy = copies_[base_internal::ThisThreadSlot() % kCopies];
+    const absl::Status* found = copy.load(std::memory_order_acquire);
+    if (found == nullptr) {
+      auto made = std::make_unique<const absl::Status>(make());
+      if (copy.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) found = made.release();
+    }
+    return *found;
+  }
+
+ private:
+  static constexpr size_t kCopies = 8;
+  std::array<std::atomic<const absl::Status*>, kCopies> copies_{};
+};
+
 // One SKU of an inventory. It stays until the inventory ends; a removed one stays without its stock.
 //
 // Invariant: granted() == stock + held + sold, except within an operation. Operations on orders hold the order's
@@ -76,10 +105,19 @@ struct Item {
         put_up(static_cast<uint64_t>(stocked)) {}
 
   bool removed() const { return stock == nullptr; }
+  // Of a removed SKU nobody asks any more.
+  bool counts_buyers() const { return per_buyer_limit != 0 && !removed(); }
 
-  // Needs `mutex`, or an order's stripe once removed.
-  void PutUp(int64_t more) { put_up.fetch_add(static_cast<uint64_t>(more), std::memory_order_release); }
-  void Withdraw(int64_t gone) { withdrawn_units.fetch_add(static_cast<uint64_t>(gone), std::memory_order_release); }
+  // Moves units, except that they have left the shards if TakesFirst(). Needs `mutex` for units from or to outside, or
+  // an order's stripe once removed. The order of the steps is what Oversold() relies on.
+  void Move(Transfer transfer, int64_t moved) {
+    const auto count = static_cast<uint64_t>(moved);
+    if (transfer.from == Account::kOutside) put_up.fetch_add(count, std::memory_order_release);
+    units.Count(transfer, moved);
+    if (transfer.to == Account::kOutside) withdrawn_units.fetch_add(count, std::memory_order_release);
+    // Cannot fail: what is in the shards is at most what was granted.
+    if (transfer.to == Account::kAvailable && moved > 0) (void)stock->Deposit(moved);
+  }
   // As it was at one moment: that at which put_up was read with no withdrawal around it.
   int64_t granted() const {
     for (;;) {
@@ -112,6 +150,9 @@ struct Item {
   // Of the record that added or removed it in the ledger; 0: durable since recovery, or no ledger. Guarded by the
   // inventory's sku_changes_mutex_.
   uint64_t position = 0;
+  // The answers for lack of units.
+  StatusCopies sold_out;
+  StatusCopies all_held;
   std::atomic<uint64_t> put_up;              // Ever, and withdrawn_units as well: neither falls.
   std::atomic<uint64_t> withdrawn_units{0};  // By a removal, or by the end of an order after it.
 };

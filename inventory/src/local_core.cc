@@ -73,7 +73,7 @@ absl::Status LocalCore::Finish(PendingStatus settled, const absl::Status& durabl
   return outcome.ok() ? std::move(settled.status) : outcome;
 }
 
-absl::Status LocalCore::Ready() {
+absl::Status LocalCore::AskLedger() {
   absl::Status health = LedgerHealth();
   // If there is no room later, the operation that meets this is refused then.
   if (absl::IsResourceExhausted(health)) {
@@ -100,9 +100,9 @@ absl::Status LocalCore::LedgerHealth() const {
 absl::StatusOr<int64_t> LocalCore::Available(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   const RankedReadLock lock(catalogue_mutex_);
-  const auto found = items_.find(sku);
-  if (found == items_.end() || found->second->removed()) return checks_.NoSuchSku("Available", sku);
-  return found->second->stock->Available();
+  const Item* const item = Named(sku);
+  if (item == nullptr || item->removed()) return checks_.NoSuchSku("Available", sku);
+  return item->stock->Available();
 }
 
 absl::StatusOr<StockFigures> LocalCore::Figures(std::string_view sku) {
@@ -114,12 +114,6 @@ absl::StatusOr<StockFigures> LocalCore::Figures(std::string_view sku) {
                       .available = item->removed() ? 0 : item->stock->Available(),
                       .held = item->units.held(),
                       .sold = item->units.sold()};
-}
-
-Item* LocalCore::FindItem(std::string_view sku) {
-  const RankedReadLock lock(catalogue_mutex_);
-  const auto found = items_.find(sku);
-  return found == items_.end() ? nullptr : found->second.get();
 }
 
 BuyerBook::Lock LocalCore::LockBuyer(bool has_limit, const std::string& buyer) {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
+#include "absl/hash/hash.h"
 #include "buyer_book.h"
 #include "inventory_core.h"
 #include "inventory_metrics.h"
@@ -25,8 +25,10 @@
 #include "reaper.h"
 #include "request_checks.h"
 #include "sku_metrics.h"
+#include "stockade/base/crash_point.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/mutex.h"
+#include "stockade/base/strings.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 
@@ -44,8 +46,11 @@ class LocalCore final : public InventoryCore {
   struct GrantNotes {
     // The answer, which may be a refusal, is valid once the record at this position is durable.
     uint64_t position = 0;
+    // For stockade_inventory_reserve_seconds, if `timed`.
     Instant start = {};
-    bool timed = false;  // For stockade_inventory_reserve_seconds.
+    bool timed = false;
+    // Of the answer, if it is known without a look at its status.
+    Refusal refusal = Refusal::kNone;
   };
   struct PendingStatus {
     absl::Status status = {};
@@ -121,9 +126,18 @@ class LocalCore final : public InventoryCore {
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
 
  private:
+  struct NamedItem {
+    struct Hash {
+      uint64_t operator()(const NamedItem& named) const { return named.hash; }
+    };
+
+    uint64_t hash;  // Of its name.
+    std::unique_ptr<Item> item;
+  };
+
   // Any of the requests.
   struct Request {
-    OrderKind kind;
+    LedgerRecord::Kind kind;
     std::span<const RequestLine> lines;  // Each SKU once, ascending.
     const std::string& request_id;
     const std::string& buyer;
@@ -131,8 +145,8 @@ class LocalCore final : public InventoryCore {
     MakeAnswer answer;
   };
 
-  // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit. They set notes.timed, and
-  // notes.position to the position of the record that the answer depends on.
+  // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit. They set notes.position to
+  // the position of the record that the answer depends on.
   absl::Status GrantLines(Request request, GrantNotes& notes);
   absl::Status CheckRequest(Request& request) const;
   absl::Status FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe,
@@ -143,11 +157,11 @@ class LocalCore final : public InventoryCore {
                        GrantNotes& notes) STOCKADE_REQUIRES(stripe.mutex);
   std::shared_ptr<OrderRecord> NewRecord(const Request& request, uint64_t fingerprint, OrderId id, Instant now) const;
   void MakeRoomForBuyer(const OrderRecord& record);
-  bool IsTimed(uint64_t counted) const;
+  bool IsTimed() const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
-  absl::Status TakeUnits(const Request& request, const ItemLines& lines);
-  absl::Status Short(const ItemLine& wanted) const;
+  absl::Status TakeUnits(const Request& request, const ItemLines& lines, GrantNotes& notes);
+  const absl::Status& Short(const ItemLine& wanted, GrantNotes& notes) const;
 
   // catalogue.cc
   // `may_exist`: OK if an item of this name is for sale on the same terms.
@@ -156,17 +170,13 @@ class LocalCore final : public InventoryCore {
   PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
       STOCKADE_REQUIRES(sku_changes_mutex_);
 
-  // settle.cc. RefusalOfEnd(): OK if an order in `state` may be, or has been, ended like this. The others end a held
-  // record; they throw only if the ledger does, and have changed nothing then.
-  absl::Status RefusalOfEnd(OrderId id, OrderState state, bool gives_back) const;
-  void CommitHeld(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
-  void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now)
+  // settle.cc. Ends a held record. Throws only if the ledger does, and has changed nothing then. Needs the buyer's lock
+  // if an item has a limit, except for a commit.
+  void End(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, Instant now)
       STOCKADE_REQUIRES(stripe.mutex);
   // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
   // is no room.
   static constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
-  // Ends a held record whose deadline has come.
-  void Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // Ends the order that is due first, if one is. Returns the position of its last record.
   std::optional<uint64_t> ExpireFirst(OrderBook::Stripe& stripe, Instant now);
   // Ends some of the orders that are due, and waits for the ledger with no lock held. Returns when to end the next
@@ -180,8 +190,8 @@ class LocalCore final : public InventoryCore {
   void DropBuyersWithoutUnits() noexcept;
   void UndoRecord(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
   void UndoSkuChange(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
-  void UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) STOCKADE_REQUIRES(stripe.mutex);
-  void UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind) STOCKADE_REQUIRES(stripe.mutex);
+  // Moves the units of a line back, and returns how.
+  static Transfer UndoMove(Item& item, LedgerRecord::Kind kind, int64_t units);
 
   // recover.cc
   absl::Status RecoverFromLedger();
@@ -189,23 +199,56 @@ class LocalCore final : public InventoryCore {
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
   // `without_buyer`: units of the SKU that forgotten orders have sold, less those of the buyers before this one.
   absl::Status RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer);
-  absl::Status RecoverOrder(const LedgerState::Order& order);
-  absl::Status RecoverRestock(const LedgerState::Restock& restock);
+  struct RecoveryTime {
+    Instant now;
+    absl::Time wall;
+  };
+  absl::Status RecoverOrder(LedgerState::Order& order, RecoveryTime time);
+  absl::Status RecoverRestock(const LedgerState::Restock& restock, RecoveryTime time);
 
+  struct CrashPoints {
+    std::string_view before;
+    std::string_view appended;
+    std::string_view given;
+  };
   // If an item has a limit, MakeRoomForBuyer() comes first.
   void CountTaken(const OrderRecord& record) noexcept;
   // OK: changes can be written down, as far as is known.
-  absl::Status Ready();
+  absl::Status Ready() {
+    const bool sound = ledger_ == nullptr && !closing_.load(std::memory_order_relaxed);
+    return sound ? absl::OkStatus() : AskLedger();
+  }
+  absl::Status AskLedger();
   // ResourceExhausted: it refuses.
   absl::Status LedgerHealth() const;
-  // Appends what `make` returns, if there is a ledger; its position. If it throws, nothing is appended.
-  template <typename Make>
-  uint64_t Append(Make make) {
-    return ledger_ == nullptr ? 0 : ledger_->Append(make());
+  // Carries every change to its end: its locks are held, it was decided, and what it takes has left the shards. `make`
+  // returns its record, which is appended, if there is a ledger. Only then does `give`, which gets the record's
+  // position and cannot fail, put units into the shards, and change what others see: so every prefix of the journal
+  // covers what was taken. Throws only if `make` or the ledger does, and nothing is appended then.
+  template <typename Make, typename Give>
+  uint64_t Carry(CrashPoints at, Make make, Give give) {
+    base_internal::CrashPoint(at.before);
+    const uint64_t position = ledger_ == nullptr ? 0 : ledger_->Append(make());
+    [&]() noexcept {
+      base_internal::CrashPoint(at.appended);
+      give(position);
+      base_internal::CrashPoint(at.given);
+    }();
+    return position;
   }
 
   // Null: none of this name. It may have been removed.
-  Item* FindItem(std::string_view sku);
+  Item* FindItem(std::string_view sku) {
+    const RankedReadLock lock(catalogue_mutex_);
+    return Named(sku);
+  }
+  Item* Named(std::string_view sku) STOCKADE_REQUIRES_SHARED(catalogue_mutex_) {
+    const NamedItem* const found = FindNamed(sku);
+    return found == nullptr ? nullptr : found->item.get();
+  }
+  NamedItem* FindNamed(std::string_view sku) STOCKADE_REQUIRES_SHARED(catalogue_mutex_) {
+    return items_.Find(absl::HashOf(AbslView(sku)), [&](const NamedItem& named) { return named.item->sku == sku; });
+  }
   Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available)
       STOCKADE_REQUIRES(catalogue_mutex_);
   // Locked where an item has a limit.
@@ -220,12 +263,11 @@ class LocalCore final : public InventoryCore {
   // too, every change is both in memory and in the journal, or in neither.
   Ranked<ReentrantMutex> sku_changes_mutex_{LockRank::kSkuChanges, 0, "inventory SKU changes"};
   Ranked<ReentrantSharedMutex> catalogue_mutex_{LockRank::kCatalogue, 0, "inventory catalogue"};
-  // Its items stay where they are; only an item whose addition is refused leaves.
-  std::map<std::string, std::unique_ptr<Item>, std::less<>> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
+  // By their names. Only an item whose addition is refused leaves.
+  OpenTable<NamedItem, NamedItem::Hash> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   uint32_t next_item_number_ STOCKADE_GUARDED_BY(catalogue_mutex_) = 0;
-  // Refused by the ledger. Callers that looked them up may still use them. Takes over the nodes of items_, so that an
-  // addition can be undone without memory.
-  std::multimap<std::string, std::unique_ptr<Item>, std::less<>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
+  // Refused by the ledger. Callers that looked them up may still use them. Has room for all that may be refused.
+  std::vector<std::unique_ptr<Item>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;

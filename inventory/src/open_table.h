@@ -64,6 +64,14 @@ class OpenTable {
     ++size_;
   }
 
+  // Of each entry, in any order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (size_t at = 0; at < places_; ++at) {
+      if (tags_[at] != 0) visit(std::as_const(entries_[at]));
+    }
+  }
+
   // `entry`: from Find().
   void Erase(const Entry* entry) noexcept { EraseAt(static_cast<size_t>(entry - entries_)); }
 

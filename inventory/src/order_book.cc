@@ -63,10 +63,10 @@ void OrderBook::AddForgotten(Stripe& stripe, uint64_t fingerprint) {
 }
 
 OrderBook::Found OrderBook::Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id,
-                                 Instant now) const {
+                                 Clock& clock) const {
   const Stripe::Entry* const found = FindEntry(stripe, fingerprint, request_id);
   if (found == nullptr) return {.forgotten = IsForgotten(stripe, fingerprint)};
-  return {.record = found->record, .forgotten = Forgotten(*found->record, now)};
+  return {.record = found->record, .forgotten = Forgotten(*found->record, clock.Now())};
 }
 
 const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
@@ -83,7 +83,7 @@ const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
 OrderBook::Ref OrderBook::FindById(const Stripe& stripe, OrderId id, Instant now) {
   const Ref* const record = Remembered(stripe, id);
   if (record == nullptr || *record == nullptr || Forgotten(**record, now)) return nullptr;
-  return (*record)->kind == OrderKind::kRestock ? nullptr : *record;
+  return (*record)->kind == LedgerRecord::Kind::kRestock ? nullptr : *record;
 }
 
 bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {

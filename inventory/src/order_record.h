@@ -5,17 +5,15 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "item.h"
 #include "stockade/base/instant.h"
+#include "stockade/inventory/ledger.h"
 #include "stockade/inventory/order.h"
 
 namespace stockade::inventory_internal {
-
-enum class OrderKind : uint8_t { kTake, kReserve, kBasket, kRestock };
 
 struct ItemLine {
   Item* item;
@@ -30,7 +28,7 @@ struct OrderRecord {
   // Set once, before others see the record.
   OrderId id;
   uint64_t fingerprint;  // FingerprintOf(request_id).
-  OrderKind kind;
+  LedgerRecord::Kind kind;
   ItemLines lines;
   std::string request_id;
   std::string buyer;
@@ -62,7 +60,7 @@ struct OrderRecord {
 inline OrderRecord RestockRecord(OrderId id, uint64_t fingerprint, ItemLine line, std::string request_id, Instant at) {
   return {.id = id,
           .fingerprint = fingerprint,
-          .kind = OrderKind::kRestock,
+          .kind = LedgerRecord::Kind::kRestock,
           .lines = {line},
           .request_id = std::move(request_id),
           .buyer = {},
@@ -73,8 +71,9 @@ inline OrderRecord RestockRecord(OrderId id, uint64_t fingerprint, ItemLine line
           .ended_at = at};
 }
 
-inline std::vector<OrderLine> LinesOf(const OrderRecord& record) {
-  std::vector<OrderLine> lines;
+template <typename Lines>
+Lines LinesOf(const OrderRecord& record) {
+  Lines lines;
   lines.reserve(record.lines.size());
   for (const ItemLine& line : record.lines) lines.push_back({.sku = line.item->sku, .quantity = line.quantity});
   return lines;

@@ -1,6 +1,7 @@
 // How an inventory takes over what its ledger holds.
 
 #include <algorithm>
+#include <map>
 
 #include "local_core.h"
 #include "stockade/base/strings.h"
@@ -10,18 +11,20 @@ namespace {
 
 using base_internal::Concat;
 
-bool TakesUnits(OrderState state) { return state == OrderState::kHeld || state == OrderState::kSold; }
+// An order or a restock.
+struct Ended {
+  absl::Time at;
+  const LedgerState::Restock* restock = nullptr;
+  LedgerState::Order* order = nullptr;
+};
 
-// Of a basket its lines, of any other order the one that it is.
-std::span<const OrderLine> LinesOf(const LedgerState::Order& order, OrderLine& single) {
-  if (!order.lines.empty()) return order.lines;
-  single = {.sku = order.sku, .quantity = order.quantity};
-  return {&single, 1};
-}
-
-OrderKind KindOf(const LedgerState::Order& order) {
-  if (!order.lines.empty()) return OrderKind::kBasket;
-  return order.reserved ? OrderKind::kReserve : OrderKind::kTake;
+absl::Status CheckShape(const LedgerState::Order& order) {
+  using Kind = LedgerRecord::Kind;
+  if (order.kind == Kind::kReserveBasket ? order.lines.empty() : order.lines.size() != 1) {
+    return absl::DataLossError(Concat(" has ", order.lines.size(), " lines"));
+  }
+  if (IsGrant(order.kind) && (order.kind != Kind::kTake || order.state == OrderState::kSold)) return absl::OkStatus();
+  return absl::DataLossError(" has a kind and a state to which no grant leads");
 }
 
 }  // namespace
@@ -42,10 +45,12 @@ absl::Status LocalCore::RecoverFromLedger() {
   ledger_->SetRetention(retention_);
   if (absl::Status recovered = RecoverForgotten(state); !recovered.ok()) return recovered;
   std::map<std::string, int64_t, std::less<>> taken;
-  OrderLine single;
   for (const LedgerState::Order& order : state.orders) {
-    for (const OrderLine& line : LinesOf(order, single)) {
-      const int64_t takes = TakesUnits(order.state) ? line.quantity : 0;
+    if (absl::Status shaped = CheckShape(order); !shaped.ok()) {
+      return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, shaped.message()));
+    }
+    for (const OrderLine& line : order.lines) {
+      const int64_t takes = IsOfOrders(AccountOf(order.state)) ? line.quantity : 0;
       if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], takes, &taken[line.sku])) {
         return absl::DataLossError(
             Concat("Inventory '", name_, "': order ", order.order_id, " has ", line.quantity, " units"));
@@ -66,17 +71,15 @@ absl::Status LocalCore::RecoverFromLedger() {
     if (absl::Status added = RecoverBought(bought, without_buyer[bought.sku]); !added.ok()) return added;
   }
   // As they ended, which is the order in which they are forgotten.
-  std::ranges::stable_sort(state.orders, {}, &LedgerState::Order::ended_at);
-  std::ranges::stable_sort(state.restocks, {}, &LedgerState::Restock::at);
-  auto restock = state.restocks.cbegin();
-  for (const LedgerState::Order& order : state.orders) {
-    for (; restock != state.restocks.cend() && restock->at <= order.ended_at; ++restock) {
-      if (absl::Status added = RecoverRestock(*restock); !added.ok()) return added;
-    }
-    if (absl::Status added = RecoverOrder(order); !added.ok()) return added;
-  }
-  for (; restock != state.restocks.cend(); ++restock) {
-    if (absl::Status added = RecoverRestock(*restock); !added.ok()) return added;
+  std::vector<Ended> ended;
+  ended.reserve(state.orders.size() + state.restocks.size());
+  for (const LedgerState::Restock& restock : state.restocks) ended.push_back({.at = restock.at, .restock = &restock});
+  for (LedgerState::Order& order : state.orders) ended.push_back({.at = order.ended_at, .order = &order});
+  std::ranges::stable_sort(ended, {}, &Ended::at);
+  const RecoveryTime time{.now = clock_->Now(), .wall = clock_->WallNow()};
+  for (const Ended& one : ended) {
+    absl::Status added = one.order == nullptr ? RecoverRestock(*one.restock, time) : RecoverOrder(*one.order, time);
+    if (!added.ok()) return added;
   }
   return absl::OkStatus();
 }
@@ -113,8 +116,7 @@ absl::Status LocalCore::RecoverSku(const LedgerState::Sku& sku, int64_t taken) {
   if (item == nullptr) {
     return absl::DataLossError(Concat("Inventory '", name_, "': SKU '", sku.sku, "' is in the ledger twice"));
   }
-  item->units.Take(sku.sold_forgotten);
-  item->units.Sell(sku.sold_forgotten);
+  item->Move({Account::kAvailable, Account::kSold}, sku.sold_forgotten);
   checks_.RaiseMaxSkuBytes(sku.sku.size());
   if (!sku.removed) AddSkuGauges(*item);
   return absl::OkStatus();
@@ -129,20 +131,19 @@ absl::Status LocalCore::RecoverBought(const LedgerState::Bought& bought, int64_t
         item == nullptr ? ", which is unknown" : Concat(", of which ", without_buyer, " were sold to buyers of old")));
   }
   without_buyer -= bought.units;
-  if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
+  if (!item->counts_buyers()) return absl::OkStatus();
   const BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
   buyers_.MakeRoom(*item, bought.buyer);
   buyers_.Add(*item, bought.buyer, bought.units);
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::RecoverOrder(const LedgerState::Order& order) {
+absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, RecoveryTime time) {
   const auto damaged = [&](const auto& what) {
     return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, ": ", what));
   };
   ItemLines lines;
-  OrderLine single;
-  for (const OrderLine& line : LinesOf(order, single)) {
+  for (const OrderLine& line : order.lines) {
     lines.push_back({.item = FindItem(line.sku), .quantity = line.quantity});
     if (lines.back().item == nullptr) return damaged("its SKU is not in the ledger");
   }
@@ -152,49 +153,47 @@ absl::Status LocalCore::RecoverOrder(const LedgerState::Order& order) {
     return damaged(Concat("it has SKU '", twice->item->sku, "' twice"));
   }
   const bool runs = order.state == OrderState::kHeld;
-  const Instant now = clock_->Now();
-  const absl::Time wall_now = clock_->WallNow();
   // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - wall_now, order.ttl));
-  const absl::Duration since_end = std::max(absl::ZeroDuration(), wall_now - order.ended_at);
+  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - time.wall, order.ttl));
+  const absl::Duration since_end = std::max(absl::ZeroDuration(), time.wall - order.ended_at);
   const uint64_t fingerprint = orders_.FingerprintOf(order.request_id);
   auto record =
       std::make_shared<OrderRecord>(OrderRecord{.id = order.order_id,
                                                 .fingerprint = fingerprint,
-                                                .kind = KindOf(order),
+                                                .kind = order.kind,
                                                 .lines = std::move(lines),
-                                                .request_id = order.request_id,
-                                                .buyer = order.buyer,
+                                                .request_id = std::move(order.request_id),
+                                                .buyer = std::move(order.buyer),
                                                 .ttl = order.ttl,
                                                 .expires_at = order.expires_at,
-                                                .deadline = runs ? now + left : Instant::InfiniteFuture(),
+                                                .deadline = runs ? time.now + left : Instant::InfiniteFuture(),
                                                 .state = order.state,
-                                                .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
-  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
+                                                .ended_at = runs ? Instant::InfiniteFuture() : time.now - since_end});
+  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const base_internal::MutexLock lock(stripe.mutex);
-  if (TakesUnits(order.state)) {
+  if (IsOfOrders(AccountOf(order.state))) {
     MakeRoomForBuyer(*record);
     CountTaken(*record);
   }
-  if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
+  if (absl::Status added = orders_.AddRecovered(stripe, record, time.now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::RecoverRestock(const LedgerState::Restock& restock) {
+absl::Status LocalCore::RecoverRestock(const LedgerState::Restock& restock, RecoveryTime time) {
   const auto damaged = [&](const auto& what) {
     return absl::DataLossError(Concat("Inventory '", name_, "': restock ", restock.order_id, ": ", what));
   };
   Item* const item = FindItem(restock.sku);
   if (item == nullptr || restock.quantity < 1) return damaged("its SKU or its quantity is invalid");
-  const Instant now = clock_->Now();
-  const absl::Duration since = std::max(absl::ZeroDuration(), clock_->WallNow() - restock.at);
+  const absl::Duration since = std::max(absl::ZeroDuration(), time.wall - restock.at);
   const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);
-  auto record = std::make_shared<OrderRecord>(RestockRecord(
-      restock.order_id, fingerprint, {.item = item, .quantity = restock.quantity}, restock.request_id, now - since));
+  auto record = std::make_shared<OrderRecord>(RestockRecord(restock.order_id, fingerprint,
+                                                            {.item = item, .quantity = restock.quantity},
+                                                            restock.request_id, time.now - since));
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const base_internal::MutexLock lock(stripe.mutex);
-  if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), now); !added.ok()) {
+  if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), time.now); !added.ok()) {
     return damaged(added.message());
   }
   return absl::OkStatus();

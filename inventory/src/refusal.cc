@@ -59,6 +59,7 @@ Refusal RefusalOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return Refusal::kNone;
   for (const Refusal refusal : kAll) {
+    if (CodeOf(refusal) != status.code()) continue;
     if (*payload == base_internal::AbslView(RefusalName(refusal))) return refusal;
   }
   return Refusal::kNone;

@@ -18,21 +18,14 @@ std::string RequestChecks::Text(std::string_view what) const { return Concat("In
 
 absl::Status RequestChecks::Invalid(std::string_view what) const { return Refused(Refusal::kInvalid, Printable(what)); }
 
-absl::Status RequestChecks::CheckLength(std::string_view what, std::string_view name, size_t most) const {
-  if (name.size() <= most) return absl::OkStatus();
+absl::Status RequestChecks::TooLong(std::string_view what, size_t bytes, size_t most) const {
   // Without the name itself: the text may go to a log.
-  return Invalid(Concat("the ", what, " has ", name.size(), " bytes; at most ", most, " are allowed"));
+  return Invalid(Concat("the ", what, " has ", bytes, " bytes; at most ", most, " are allowed"));
 }
 
-absl::Status RequestChecks::CheckNames(std::string_view request_id, std::string_view buyer) const {
-  if (request_id.empty()) return Invalid("the request_id is empty");
-  if (absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes); !valid.ok()) return valid;
-  return CheckLength("buyer", buyer, kMaxBuyerBytes);
-}
+absl::Status RequestChecks::NoRequestId() const { return Invalid("the request_id is empty"); }
 
-absl::Status RequestChecks::CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const {
-  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
-  if (quantity >= 1) return absl::OkStatus();
+absl::Status RequestChecks::TooFew(std::string_view request_id, std::string_view sku, int64_t quantity) const {
   return Invalid(
       Concat("request '", request_id, "' wants ", quantity, " units of '", sku, "'; the quantity must be at least 1"));
 }
@@ -119,13 +112,12 @@ absl::Status RequestChecks::OverBuyerLimit(std::string_view buyer, int64_t has, 
                                               "' and wants ", wanted.quantity, " more, but a buyer may have ", limit));
 }
 
-absl::Status RequestChecks::Short(const RequestLine& wanted, int64_t unsold) const {
-  if (unsold >= wanted.quantity) {
-    return Refused(Refusal::kAllHeld, Concat("'", wanted.sku, "' has fewer than ", wanted.quantity,
-                                             " units left, but some are held and may come back"));
-  }
-  return Refused(Refusal::kSoldOut,
-                 Concat("'", wanted.sku, "' is sold out: fewer than ", wanted.quantity, " units left"));
+absl::Status RequestChecks::SoldOut(std::string_view sku) const {
+  return Refused(Refusal::kSoldOut, Concat("'", sku, "' is sold out: fewer units are left than were asked for"));
+}
+
+absl::Status RequestChecks::AllHeld(std::string_view sku) const {
+  return Refused(Refusal::kAllHeld, Concat("'", sku, "' has fewer units than were asked for, but more are held"));
 }
 
 absl::Status RequestChecks::Forgotten(std::string_view request_id) const {

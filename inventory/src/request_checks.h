@@ -47,10 +47,20 @@ class STOCKADE_EXPORT RequestChecks {
   // OK, or kInvalid.
   //
   // `what` of a request, which is `name`, has at most `most` bytes. The text does not contain the name.
-  absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const;
+  absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const {
+    return name.size() <= most ? absl::OkStatus() : TooLong(what, name.size(), most);
+  }
   // To be called first: the texts of the other calls contain the request id.
-  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
-  absl::Status CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const;
+  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const {
+    if (request_id.empty()) [[unlikely]]
+      return NoRequestId();
+    absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes);
+    return valid.ok() ? CheckLength("buyer", buyer, kMaxBuyerBytes) : valid;
+  }
+  absl::Status CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const {
+    absl::Status valid = CheckLength("sku", sku, max_sku_bytes_);
+    return valid.ok() && quantity < 1 ? TooFew(request_id, sku, quantity) : valid;
+  }
   // Rounds the ttl down to whole microseconds. kForever and more becomes infinite.
   absl::Status CheckTtl(std::string_view request_id, absl::Duration& ttl) const;
   // Checks everything except the ttl. Lines of the same SKU are added up, and the result is ascending by SKU.
@@ -71,8 +81,14 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status MissingBuyer(std::string_view request_id, std::string_view sku) const;
   // kBuyerLimit: the buyer has `has` units of at most `limit`.
   absl::Status OverBuyerLimit(std::string_view buyer, int64_t has, const RequestLine& wanted, int64_t limit) const;
+  // kSoldOut, and kAllHeld: some units are held and may come back. Without the request's numbers, so that a SKU can
+  // have them made in advance; copies share the text.
+  absl::Status SoldOut(std::string_view sku) const;
+  absl::Status AllHeld(std::string_view sku) const;
   // kAllHeld if `unsold` units, of which some are held, would be enough; otherwise kSoldOut.
-  absl::Status Short(const RequestLine& wanted, int64_t unsold) const;
+  absl::Status Short(const RequestLine& wanted, int64_t unsold) const {
+    return unsold >= wanted.quantity ? AllHeld(wanted.sku) : SoldOut(wanted.sku);
+  }
   // kRequestForgotten.
   absl::Status Forgotten(std::string_view request_id) const;
   // kRequestMismatch. `what`: kCallKind, "buyer", "sku", "quantity" or "ttl".
@@ -103,6 +119,9 @@ class STOCKADE_EXPORT RequestChecks {
   std::string Text(std::string_view what) const;
   // `what` may have a caller's bytes, and goes into logs.
   absl::Status Invalid(std::string_view what) const;
+  absl::Status TooLong(std::string_view what, size_t bytes, size_t most) const;
+  absl::Status NoRequestId() const;
+  absl::Status TooFew(std::string_view request_id, std::string_view sku, int64_t quantity) const;
 
   const std::string inventory_;
   const absl::Status no_memory_;

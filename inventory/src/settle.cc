@@ -4,10 +4,11 @@
 #include <optional>
 
 #include "local_core.h"
-#include "stockade/base/crash_point.h"
 
 namespace stockade::inventory_internal {
 namespace {
+
+using Kind = LedgerRecord::Kind;
 
 // Expiries in the ledger's queue, at the most: a take that is appended behind them waits for these and no more. A
 // sixteenth of SqliteLedgerOptions::max_batch_records.
@@ -17,6 +18,7 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
+  const Kind kind = gives_back ? Kind::kCancel : Kind::kCommit;
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return {.status = checks_.NoSuchOrder(id)};
   BuyerBook::Lock buyer_lock;
@@ -34,58 +36,36 @@ LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
   }
   if (record == nullptr) return {.status = checks_.NoSuchOrder(id)};
   const bool is_due = record->IsDue(now);
+  const OrderState state = is_due ? OrderState::kExpired : record->state;
+  const Verdict verdict = Judge(kind, state);
   // The text of a refusal comes before the end of the order: it may find no memory.
-  absl::Status status = RefusalOfEnd(id, is_due ? OrderState::kExpired : record->state, gives_back);
+  absl::Status status;
+  if (verdict == Verdict::kWrongState) {
+    status = gives_back ? checks_.CannotCancel(id) : checks_.CannotCommit(id, state);
+  }
   if (is_due) {
     // The answer will say that the order is over, so a record has to say so first.
-    Expire(*stripe, *record, now);
-  } else if (record->state == OrderState::kHeld && gives_back) {
-    GiveBack(*stripe, *record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
-    metrics_.Add(kCancels);
-  } else if (record->state == OrderState::kHeld) {
-    CommitHeld(*stripe, *record, now);
+    End(*stripe, *record, Kind::kExpire, now);
+  } else if (verdict == Verdict::kApply) {
+    End(*stripe, *record, kind, now);
   }
   return {.status = std::move(status), .position = record->position};
 }
 
-absl::Status LocalCore::RefusalOfEnd(OrderId id, OrderState state, bool gives_back) const {
-  if (gives_back) return state == OrderState::kSold ? checks_.CannotCancel(id) : absl::OkStatus();
-  const bool may_be_sold = state == OrderState::kHeld || state == OrderState::kSold;
-  return may_be_sold ? absl::OkStatus() : checks_.CannotCommit(id, state);
-}
-
-void LocalCore::CommitHeld(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  base_internal::CrashPoint("commit: before the append");
-  record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
-  base_internal::CrashPoint("commit: appended");
-  orders_.End(stripe, record, OrderState::kSold, now);
-  for (const ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
-  metrics_.Add(kCommits);
-}
-
-void LocalCore::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state,
-                         Instant now) {
-  // Appended before its units can be taken, so that no crash leaves them taken twice.
-  base_internal::CrashPoint("give back: before the append");
-  record.position = Append([&] { return LedgerRecord{.kind = kind, .order_id = record.id}; });
-  base_internal::CrashPoint("give back: appended, before the deposit");
-  orders_.End(stripe, record, state, now);
-  for (const ItemLine& line : record.lines) {
-    Item& item = *line.item;
-    item.units.Return(line.quantity);
-    if (item.removed()) {
-      item.Withdraw(line.quantity);
-    } else {
-      (void)item.stock->Deposit(line.quantity);  // Cannot fail: what is in the shards is at most what was granted.
-      if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, -line.quantity);
+void LocalCore::End(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind, Instant now) {
+  const auto make = [&] { return LedgerRecord{.kind = kind, .order_id = record.id}; };
+  (void)Carry({"end: before the append", "end: appended", "end: units moved"}, make, [&](uint64_t position) {
+    stripe.mutex.AssertHeld();
+    record.position = position;
+    orders_.End(stripe, record, *StateAfter(kind), now);
+    for (const ItemLine& line : record.lines) {
+      const Transfer transfer = TransferOf(kind, !line.item->removed());
+      line.item->Move(transfer, line.quantity);
+      const int64_t bought = ToOrders(transfer) * line.quantity;
+      if (bought != 0 && line.item->counts_buyers()) buyers_.Add(*line.item, record.buyer, bought);
     }
-  }
-  base_internal::CrashPoint("give back: deposited");
-}
-
-void LocalCore::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  GiveBack(stripe, record, LedgerRecord::Kind::kExpire, OrderState::kExpired, now);
-  metrics_.Add(kExpirations);
+  });
+  metrics_.Add(kind == Kind::kCommit ? kCommits : kind == Kind::kCancel ? kCancels : kExpirations);
 }
 
 std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
@@ -97,7 +77,7 @@ std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instan
   if (record == nullptr) return std::nullopt;
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   const base_internal::MutexLock lock(stripe.mutex);
-  if (record->state == OrderState::kHeld) Expire(stripe, *record, clock_->Now());
+  if (record->state == OrderState::kHeld) End(stripe, *record, Kind::kExpire, clock_->Now());
   return record->position;
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "inventory_metrics.h"
-#include "sharded_stock_inline.h"
 #include "stockade/base/log.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
@@ -16,10 +15,6 @@ namespace stockade {
 namespace {
 
 using base_internal::Concat;
-
-// Up to here a shard is filled without a look at the others: kMaxShards of them make kMaxUnits + 1.
-constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
-static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
 
 int32_t ShardCount(int32_t wanted) { return wanted != 0 ? wanted : ShardedStock::DefaultShards(); }
 
@@ -87,20 +82,17 @@ ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, 
 
 ShardedStock::ShardedStock(ShardedStockOptions options, metrics_internal::ComponentMetrics* metrics)
     : name_((DieIfBad(options), std::move(options.name))),
-      in_use_(InUse(ShardCount(options.shards))),
-      max_shards_(options.max_shards != 0 ? options.max_shards : ShardCount(options.shards)),
+      count_(ShardCount(options.shards)),
+      max_shards_(options.max_shards != 0 ? options.max_shards : shards()),
       guard_(options.guard),
       clock_(options.clock),
       shards_(std::make_unique<Shard[]>(static_cast<size_t>(max_shards_))),
       swapped_(guard_ == ShardGuard::kCompareAndSwap ? shards_.get() : nullptr),
       slow_lock_(std::make_unique<ReentrantMutex>(LockOptions{.name = "ShardedStock slow lock", .metrics = nullptr})),
       metrics_(metrics) {
-  // No sum of shards reaches the bits: what was checked, or moved, and each shard filled unchecked.
+  // What was checked, and each shard filled unchecked.
   static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * kMaxShards <= kUnits);
-  // Unlatched without a unit is legal: the first take finds out.
-  for (int32_t i = 0; i < max_shards_; ++i) {
-    shards_[i].word.store(Share(static_cast<uint64_t>(options.stock), i), std::memory_order_relaxed);
-  }
+  Arrange(static_cast<uint64_t>(options.stock), options.stock < shards() ? 1 : shards());
 }
 
 ShardedStock::~ShardedStock() {
@@ -115,7 +107,7 @@ bool ShardedStock::TakeSlowly(int64_t units) {
   }
   const uint64_t wanted = static_cast<uint64_t>(units);
   const size_t own = OwnShard();
-  Outcome outcome = TakeFrom(shards_[own], wanted);
+  Outcome outcome = TakeFrom(own, wanted);
   if (outcome == Outcome::kUnclear) [[unlikely]] {
     outcome = TakeElsewhere(own, wanted);
   }
@@ -129,29 +121,38 @@ void ShardedStock::CountTake(bool taken) const {
   if (counts_ != nullptr) counts_->Add(taken ? takes_cell_ : refusals_cell_, 1);
 }
 
-inline ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
+// What a take of `units` comes to. kUnclear: the word has fewer, or is frozen. That proves nothing about the item.
+inline ShardedStock::Outcome ShardedStock::Judge(uint64_t word, uint64_t units) {
+  if ((word & kFrozen) != 0) return Outcome::kUnclear;
+  if ((word & kUnits) >= units) return Outcome::kTaken;
+  return (word & kAlone) != 0 ? Outcome::kRefused : Outcome::kUnclear;
+}
+
+inline ShardedStock::Outcome ShardedStock::TakeFrom(size_t shard, uint64_t units) {
   if (guard_ == ShardGuard::kMutex) return TakeLocked(shard, units);
-  uint64_t word = shard.word.load(std::memory_order_acquire);
+  std::atomic<uint64_t>& stored = shards_[shard].word;
+  uint64_t word = stored.load(std::memory_order_acquire);
   for (;;) {
     if (const Outcome outcome = Judge(word, units); outcome != Outcome::kTaken) return outcome;
-    if (shard.word.compare_exchange_weak(word, word - units, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (stored.compare_exchange_weak(word, word - units, std::memory_order_acq_rel, std::memory_order_acquire)) {
       return Outcome::kTaken;
     }
   }
 }
 
-ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
-  const base_internal::MutexLock lock(shard.mutex);
-  const uint64_t word = shard.word.load(std::memory_order_acquire);
+ShardedStock::Outcome ShardedStock::TakeLocked(size_t shard, uint64_t units) {
+  const base_internal::MutexLock lock(shards_[shard].mutex);
+  std::atomic<uint64_t>& stored = shards_[shard].word;
+  const uint64_t word = stored.load(std::memory_order_acquire);
   const Outcome outcome = Judge(word, units);
-  if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
+  if (outcome == Outcome::kTaken) stored.store(word - units, std::memory_order_release);
   return outcome;
 }
 
 // For a take that its own shard could not settle.
 [[gnu::noinline]] ShardedStock::Outcome ShardedStock::TakeElsewhere(size_t own, uint64_t units) {
   const auto freezing = [&] { return TakeFreezing(units) ? Outcome::kTaken : Outcome::kRefused; };
-  const size_t count = static_cast<size_t>(shards());
+  const size_t count = open();
   if (count == 1) return freezing();
   own %= count;  // The count may have changed in between.
 
@@ -160,9 +161,9 @@ ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
   const size_t second = (own + 1 + RandomBelow(count - 1)) % count;
   const auto units_in = [&](size_t shard) { return shards_[shard].word.load(std::memory_order_relaxed) & kUnits; };
   if (units_in(second) > units_in(first)) first = second;
-  Outcome outcome = TakeFrom(shards_[first], units);
+  Outcome outcome = TakeFrom(first, units);
   for (size_t step = 1; outcome == Outcome::kUnclear && step < count; ++step) {
-    outcome = TakeFrom(shards_[(own + step) % count], units);
+    outcome = TakeFrom((own + step) % count, units);
   }
   if (outcome == Outcome::kTaken) metrics_->Add(inventory_internal::kSteals);
   return outcome == Outcome::kUnclear ? freezing() : outcome;
@@ -175,67 +176,63 @@ absl::Status ShardedStock::Deposit(int64_t units) {
         Concat("ShardedStock '", name_, "': Deposit(", units, "): units must be at least 1"));
   }
   const uint64_t added = static_cast<uint64_t>(units);
-  if (TryAdd(shards_[OwnShard()], added)) return absl::OkStatus();
+  if (TryAdd(OwnShard(), added)) return absl::OkStatus();
   return DepositSlowly(added);
 }
 
-bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
-  const auto fits = [units](uint64_t word) {
-    return (word & kBits) == 0 && units <= kUncheckedUnits && word <= kUncheckedUnits - units;
-  };
+// So many units may be put into a word without a look at the others, and leave the stock narrow if it is.
+inline bool ShardedStock::Fits(uint64_t word, uint64_t units) const {
+  // A number of shards that is old may let it be narrow with more, until the next deposit.
+  const uint64_t most = (word & kAlone) != 0 ? MostNarrow() : kUncheckedUnits;
+  return (word & kFrozen) == 0 && units <= most && (word & kUnits) <= most - units;
+}
+
+bool ShardedStock::TryAdd(size_t shard, uint64_t units) {
+  std::atomic<uint64_t>& stored = shards_[shard].word;
   if (guard_ == ShardGuard::kMutex) {
-    const base_internal::MutexLock lock(shard.mutex);
-    const uint64_t word = shard.word.load(std::memory_order_acquire);
-    if (fits(word)) shard.word.store(word + units, std::memory_order_release);
-    return fits(word);
+    const base_internal::MutexLock lock(shards_[shard].mutex);
+    const uint64_t word = stored.load(std::memory_order_acquire);
+    const bool fits = Fits(word, units);
+    if (fits) stored.store(word + units, std::memory_order_release);
+    return fits;
   }
-  uint64_t word = shard.word.load(std::memory_order_relaxed);
+  uint64_t word = stored.load(std::memory_order_relaxed);
   do {
-    if (!fits(word)) return false;
-  } while (!shard.word.compare_exchange_weak(word, word + units, std::memory_order_acq_rel, std::memory_order_relaxed));
+    if (!Fits(word, units)) return false;
+  } while (!stored.compare_exchange_weak(word, word + units, std::memory_order_acq_rel, std::memory_order_relaxed));
   return true;
 }
 
+// Word 0 is read last: so units that move into it are never missed, and the sum is not 0 because they move.
 int64_t ShardedStock::ApproximateAvailable() const {
   fork_guard_.Check("ShardedStock", name_);
   uint64_t sum = 0;
-  for (int32_t i = 0; i < max_shards_; ++i) sum += shards_[i].word.load(std::memory_order_acquire) & kUnits;
+  for (int32_t i = shards(); i-- > 0;) sum += shards_[i].word.load(std::memory_order_acquire) & kUnits;
   return static_cast<int64_t>(sum);
 }
 
 StockSnapshot ShardedStock::Snapshot() const {
   fork_guard_.Check("ShardedStock", name_);
-  StockSnapshot snapshot{.latched = true};
-  snapshot.shard_units.reserve(static_cast<size_t>(max_shards_));
-  for (int32_t i = 0; i < max_shards_; ++i) {
-    const uint64_t word = shards_[i].word.load(std::memory_order_acquire);
-    snapshot.latched = snapshot.latched && (word & kLatched) != 0;
-    snapshot.shard_units.push_back(static_cast<int64_t>(word & kUnits));
-    snapshot.units += snapshot.shard_units.back();
+  StockSnapshot snapshot{.narrow = open() == 1};
+  snapshot.shard_units.resize(static_cast<size_t>(shards()));
+  for (size_t i = snapshot.shard_units.size(); i-- > 0;) {  // As above.
+    snapshot.shard_units[i] = static_cast<int64_t>(shards_[i].word.load(std::memory_order_acquire) & kUnits);
+    snapshot.units += snapshot.shard_units[i];
   }
-  const size_t in_use = static_cast<size_t>(shards());
-  while (snapshot.shard_units.size() > in_use && snapshot.shard_units.back() == 0) snapshot.shard_units.pop_back();
   return snapshot;
 }
 
 double ShardedStock::Imbalance() const {
   fork_guard_.Check("ShardedStock", name_);
-  const int32_t in_use = shards();
+  const size_t count = open();
   uint64_t richest = 0;
   uint64_t sum = 0;
-  for (int32_t i = 0; i < in_use; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const uint64_t units = shards_[i].word.load(std::memory_order_relaxed) & kUnits;
     richest = std::max(richest, units);
     sum += units;
   }
-  return sum == 0 ? 1 : static_cast<double>(richest) * in_use / static_cast<double>(sum);
-}
-
-// The part of `units` that shard `shard` gets when they are spread.
-uint64_t ShardedStock::Share(uint64_t units, int32_t shard) const {
-  const uint64_t count = static_cast<uint64_t>(shards());
-  if (static_cast<uint64_t>(shard) >= count) return 0;
-  return units / count + (static_cast<uint64_t>(shard) < units % count ? 1 : 0);
+  return sum == 0 ? 1 : static_cast<double>(richest) * static_cast<double>(count) / static_cast<double>(sum);
 }
 
 }  // namespace stockade

@@ -22,18 +22,19 @@ SkuSnapshot LocalCore::SnapshotOf(const Item& item) const {
 
 absl::StatusOr<SkuSnapshot> LocalCore::Snapshot(std::string_view sku) {
   const RankedReadLock lock(catalogue_mutex_);
-  const auto found = items_.find(sku);
-  if (found == items_.end() || found->second->removed()) return checks_.NoSuchSku("Snapshot", sku);
-  return SnapshotOf(*found->second);
+  const Item* const item = Named(sku);
+  if (item == nullptr || item->removed()) return checks_.NoSuchSku("Snapshot", sku);
+  return SnapshotOf(*item);
 }
 
 std::vector<SkuSnapshot> LocalCore::Snapshot() {
   std::vector<SkuSnapshot> all;
   const RankedReadLock lock(catalogue_mutex_);
   all.reserve(items_.size());
-  for (const auto& [sku, item] : items_) {
-    if (!item->removed()) all.push_back(SnapshotOf(*item));
-  }
+  items_.ForEach([&](const NamedItem& named) {
+    if (!named.item->removed()) all.push_back(SnapshotOf(*named.item));
+  });
+  std::ranges::sort(all, {}, &SkuSnapshot::sku);
   return all;
 }
 
@@ -42,7 +43,7 @@ void LocalCore::AddGauges() {
     stock_metrics_.AddGauge(metric, [this, read, combine] {
       double result = 0;
       const RankedReadLock lock(catalogue_mutex_);
-      for (const auto& [sku, item] : items_) result = combine(result, static_cast<double>(read(*item)));
+      items_.ForEach([&](const NamedItem& named) { result = combine(result, static_cast<double>(read(*named.item))); });
       return result;
     });
   };

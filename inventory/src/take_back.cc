@@ -57,33 +57,41 @@ void LocalCore::DropBuyersWithoutUnits() noexcept {
 }
 
 void LocalCore::UndoRecord(const LedgerRecord& refused) {
-  switch (refused.kind) {
-    case Kind::kAddSku:
-    case Kind::kRestock:
-    case Kind::kRemoveSku: UndoSkuChange(refused); return;
-    default: break;
+  if (!StateAfter(refused.kind).has_value()) return UndoSkuChange(refused);
+  const auto unknown = [&] {
+    base_internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
+                                ", which does not exist"));
+  };
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id);
+  if (stripe == nullptr) unknown();
+  stripe->mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
+  const OrderBook::Ref record = orders_.FindUndecided(*stripe, refused.order_id);
+  if (record == nullptr) unknown();
+  for (const ItemLine& line : record->lines) {
+    const int64_t bought = ToOrders(UndoMove(*line.item, refused.kind, line.quantity)) * line.quantity;
+    if (bought != 0 && line.item->counts_buyers()) buyers_.AddUndone(*line.item, record->buyer, bought);
   }
-  if (OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id); stripe != nullptr) {
-    stripe->mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
-    if (const OrderBook::Ref record = orders_.FindUndecided(*stripe, refused.order_id); record != nullptr) {
-      switch (refused.kind) {
-        case Kind::kReserve:
-        case Kind::kTake:
-        case Kind::kReserveBasket: UndoGrant(*stripe, record); return;
-        default: UndoEnd(*stripe, *record, refused.kind); return;
-      }
-    }
-  }
-  base_internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
-                              ", which does not exist"));
+  if (IsGrant(refused.kind)) return orders_.Withdraw(*stripe, record);
+  // The record before is durable, or is undone next.
+  record->position = 0;
+  const Instant due_at = refused.kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record->deadline;
+  orders_.Reopen(*stripe, *record, due_at);
+  reaper_->WakeBy(due_at);
+}
+
+Transfer LocalCore::UndoMove(Item& item, Kind kind, int64_t units) {
+  const Transfer back = Reverse(TransferOf(kind, !item.removed()));
+  if (TakesFirst(back) && units > 0) (void)item.stock->Take(units);  // They are there.
+  item.Move(back, units);
+  return back;
 }
 
 void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
-  Item* const item = FindItem(refused.sku);
+  const auto& [sku, units] = refused.lines[0];
+  Item* const item = FindItem(sku);
   const base_internal::MutexLock lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
-    (void)item->stock->Take(refused.quantity);
-    item->Withdraw(refused.quantity);
+    (void)UndoMove(*item, refused.kind, units);
     if (refused.order_id == 0) return;
     OrderBook::Stripe& stripe = *orders_.StripeOfOrder(refused.order_id);
     stripe.mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
@@ -93,47 +101,14 @@ void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
   const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
-    item->position = 0;  // As in UndoEnd().
-    item->PutUp(refused.quantity);
-    (void)item->stock->Deposit(refused.quantity);
-    return;
+    item->position = 0;  // As in UndoRecord().
   }
+  (void)UndoMove(*item, refused.kind, units);
+  if (refused.kind != Kind::kAddSku) return;
   item->stock = nullptr;
-  item->Withdraw(item->granted());
-  never_added_.insert(items_.extract(items_.find(refused.sku)));
-}
-
-void LocalCore::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
-  for (const ItemLine& line : record->lines) {
-    Item& item = *line.item;
-    if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
-    item.units.Return(line.quantity);
-    (void)item.stock->Deposit(line.quantity);
-    if (item.per_buyer_limit != 0) buyers_.AddUndone(item, record->buyer, -line.quantity);
-  }
-  orders_.Withdraw(stripe, record);
-}
-
-void LocalCore::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
-  for (const ItemLine& line : record.lines) {
-    Item& item = *line.item;
-    if (kind == Kind::kCommit) {
-      item.units.Sell(-line.quantity);
-      continue;
-    }
-    if (item.removed()) {
-      item.PutUp(line.quantity);
-    } else {
-      (void)item.stock->Take(line.quantity);
-      if (item.per_buyer_limit != 0) buyers_.AddUndone(item, record.buyer, line.quantity);
-    }
-    item.units.Take(line.quantity);
-  }
-  // The record before is durable, or is undone next.
-  record.position = 0;
-  const Instant due_at = kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record.deadline;
-  orders_.Reopen(stripe, record, due_at);
-  reaper_->WakeBy(due_at);
+  NamedItem* const added = FindNamed(sku);
+  never_added_.push_back(std::move(added->item));
+  items_.Erase(added);
 }
 
 }  // namespace stockade::inventory_internal

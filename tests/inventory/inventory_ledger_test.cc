@@ -12,7 +12,9 @@
 
 #include "gtest/gtest.h"
 #include "inventory/recording_ledger.h"
+#include "stockade/base/manual_clock.h"
 #include "stockade/inventory/inventory.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 
@@ -53,24 +55,29 @@ TEST(InventoryLedgerTest, Restart_SkusOrdersAndIdsGoOn) {
 TEST(InventoryLedgerTest, Recovery_ThatDoesNotAddUp_IsDataLoss) {
   const auto disk = std::make_shared<RecordingDisk>();
   using Kind = LedgerRecord::Kind;
-  disk->journal = {{.kind = Kind::kAddSku, .sku = "s", .quantity = 1, .shards = 1},
-                   {.kind = Kind::kTake, .order_id = 1, .request_id = "a", .sku = "s", .quantity = 2}};
+  disk->journal = {{.kind = Kind::kAddSku, .lines = {{"s", 1}}, .shards = 1},
+                   {.kind = Kind::kTake, .order_id = 1, .request_id = "a", .lines = {{"s", 2}}}};
   EXPECT_EQ(Inventory::Create({.ledger = std::make_unique<RecordingLedger>(disk), .metrics = nullptr}).status().code(),
             absl::StatusCode::kDataLoss);
 }
 
-// A ledger that another implementation has filled.
+// A ledger that another implementation has filled. It calls `look`, if there is one, before it appends a record.
 class GivenLedger final : public Ledger {
  public:
-  explicit GivenLedger(LedgerState state) : state_(std::move(state)) {}
+  using Look = std::function<void(const LedgerRecord&)>;
+  explicit GivenLedger(LedgerState state, Look look = nullptr) : state_(std::move(state)), look_(std::move(look)) {}
   LedgerState TakeRecovered() override { return std::move(state_); }
-  uint64_t Append(LedgerRecord) override { return ++appended_; }
+  uint64_t Append(LedgerRecord record) override {
+    if (look_) look_(record);
+    return ++appended_;
+  }
   absl::Status AwaitDurable(uint64_t) override { return absl::OkStatus(); }
   void NotifyDurable(uint64_t, absl::AnyInvocable<void(absl::Status)> done) override { done(absl::OkStatus()); }
   absl::Status Health() const override { return absl::OkStatus(); }
 
  private:
   LedgerState state_;
+  const Look look_;
   std::atomic<uint64_t> appended_{0};
 };
 
@@ -79,8 +86,7 @@ LedgerState SoundState() {
   LedgerState state{.skus = {{.sku = "s", .granted = 100, .per_buyer_limit = 9, .sold_forgotten = 3}},
                     .orders = {{.order_id = 5,
                                 .request_id = "r",
-                                .sku = "s",
-                                .quantity = 1,
+                                .lines = {{"s", 1}},
                                 .buyer = "ann",
                                 .state = OrderState::kSold,
                                 .ended_at = absl::Now()}}};
@@ -103,9 +109,8 @@ TEST(InventoryLedgerTest, Recovery_OfWhatNoInventoryHasWritten_IsDataLoss) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why << ": " << status;
     EXPECT_NE(status.message().find(why), std::string::npos) << status;
   };
-  const auto make_basket = [](LedgerState& state, std::vector<OrderLine> lines) {
-    state.orders[0].sku.clear();
-    state.orders[0].quantity = 0;
+  const auto make_basket = [](LedgerState& state, OrderLines lines) {
+    state.orders[0].kind = LedgerRecord::Kind::kReserveBasket;
     state.orders[0].lines = std::move(lines);
   };
   const auto sound = create([](LedgerState&) {});
@@ -131,9 +136,15 @@ TEST(InventoryLedgerTest, Recovery_OfWhatNoInventoryHasWritten_IsDataLoss) {
   expect_data_loss("has 0 units", [&](LedgerState& state) { make_basket(state, {{"s", 0}}); });
   // Of an order that holds nothing, too.
   expect_data_loss("has -1 units", [&](LedgerState& state) {
+    state.orders[0].kind = LedgerRecord::Kind::kReserve;
     state.orders[0].state = OrderState::kCancelled;
-    state.orders[0].quantity = -1;
+    state.orders[0].lines[0].quantity = -1;
   });
+  expect_data_loss("has 0 lines", [&](LedgerState& state) { make_basket(state, {}); });
+  expect_data_loss("has 2 lines", [](LedgerState& state) { state.orders[0].lines = {{"s", 1}, {"t", 1}}; });
+  expect_data_loss("to which no grant leads",
+                   [](LedgerState& state) { state.orders[0].kind = LedgerRecord::Kind::kCommit; });
+  expect_data_loss("to which no grant leads", [](LedgerState& state) { state.orders[0].state = OrderState::kHeld; });
   expect_data_loss("has bought 4 units", [](LedgerState& state) { state.bought[0].units = 4; });
   expect_data_loss("units of SKU 's'", [](LedgerState& state) {
     state.bought = {{.sku = "s", .buyer = "bob", .units = INT64_MAX}, {.sku = "s", .buyer = "bob", .units = INT64_MAX}};
@@ -143,7 +154,7 @@ TEST(InventoryLedgerTest, Recovery_OfWhatNoInventoryHasWritten_IsDataLoss) {
 // Versions that allowed any bytes have written such ledgers.
 TEST(InventoryLedgerTest, Restart_SkuWhoseNameIsRefusedNow_IsSoldOn) {
   const auto disk = std::make_shared<RecordingDisk>();
-  disk->journal = {{.kind = LedgerRecord::Kind::kAddSku, .sku = "caf\xe9", .quantity = 2, .shards = 1}};
+  disk->journal = {{.kind = LedgerRecord::Kind::kAddSku, .lines = {{"caf\xe9", 2}}, .shards = 1}};
   disk->durable = 1;
   const auto shop = Open(disk);
   EXPECT_TRUE(shop->Take({.sku = "caf\xe9", .request_id = "a"}).ok());
@@ -157,9 +168,8 @@ TEST(InventoryLedgerTest, Recovery_OfLongerStringsThanARequestMayHave_GoesOn) {
   using Kind = LedgerRecord::Kind;
   const std::string sku(300, 's');
   const std::string longer(400, 'x');
-  disk->journal = {
-      {.kind = Kind::kAddSku, .sku = sku, .quantity = 5, .shards = 1},
-      {.kind = Kind::kReserve, .order_id = 1, .request_id = longer, .sku = sku, .quantity = 2, .buyer = longer}};
+  disk->journal = {{.kind = Kind::kAddSku, .lines = {{sku, 5}}, .shards = 1},
+                   {.kind = Kind::kReserve, .order_id = 1, .request_id = longer, .lines = {{sku, 2}}, .buyer = longer}};
   const auto shop = Open(disk);
   EXPECT_TRUE(shop->Take({.sku = sku, .request_id = "b"}).ok());
   EXPECT_TRUE(shop->Restock(sku, 1).ok());
@@ -274,6 +284,55 @@ TEST(InventoryLedgerTest, Journal_UnderLoad_EveryPrefixCoversWhatWasTaken) {
   const StockFigures at = shop->Figures("s").value();
   EXPECT_EQ(at.granted, at.available + at.held + at.sold);
   EXPECT_EQ(replayed.state.skus.at(0).granted, at.granted);
+}
+
+std::string FiguresOf(Inventory& shop) {
+  const absl::StatusOr<SkuSnapshot> seen = shop.Snapshot("s");
+  if (!seen.ok()) return "not for sale";
+  return absl::StrCat(seen->available, " there, ", seen->held, " held, ", seen->sold, " sold of ", seen->granted);
+}
+
+// What leaves the shards has left them when a record is appended, and nothing else has changed yet.
+TEST(InventoryLedgerTest, EachKindOfChange_TakesBeforeItsRecordAndGivesAfterIt) {
+  using Kind = LedgerRecord::Kind;
+  ManualClock clock;
+  std::vector<std::pair<Kind, std::string>> seen;
+  Inventory* shop = nullptr;
+  const auto look = [&](const LedgerRecord& record) {
+    std::string figures = absl::StrCat("units ", record.lines.empty() ? 0 : record.lines[0].quantity);
+    // While a SKU comes or goes, nobody can look.
+    if (record.kind != Kind::kAddSku && record.kind != Kind::kRemoveSku) {
+      std::thread([&] { figures = FiguresOf(*shop); }).join();
+    }
+    seen.emplace_back(record.kind, figures);
+  };
+  Inventory inventory(
+      {.ledger = std::make_unique<GivenLedger>(LedgerState(), look), .clock = &clock, .metrics = nullptr});
+  shop = &inventory;
+  const auto change = [&](Kind kind, const absl::Status& status, const std::string& during, const std::string& after) {
+    EXPECT_EQ(status, absl::OkStatus());
+    EXPECT_EQ(seen, (std::vector{std::pair(kind, during)}));
+    EXPECT_EQ(FiguresOf(*shop), after);
+    seen.clear();
+  };
+  change(Kind::kAddSku, shop->AddSku("s", {.stock = 10}), "units 10", "10 there, 0 held, 0 sold of 10");
+  const auto held = shop->Reserve({.sku = "s", .quantity = 2, .request_id = "a"});
+  change(Kind::kReserve, held.status(), "8 there, 0 held, 0 sold of 10", "8 there, 2 held, 0 sold of 10");
+  const auto basket = shop->ReserveBasket({.lines = {{"s", 1}}, .request_id = "b"});
+  change(Kind::kReserveBasket, basket.status(), "7 there, 2 held, 0 sold of 10", "7 there, 3 held, 0 sold of 10");
+  const auto taken = shop->Take({.sku = "s", .quantity = 3, .request_id = "c"});
+  change(Kind::kTake, taken.status(), "4 there, 3 held, 0 sold of 10", "4 there, 3 held, 3 sold of 10");
+  change(Kind::kCommit, shop->Commit(held->id()), "4 there, 3 held, 3 sold of 10", "4 there, 1 held, 5 sold of 10");
+  change(Kind::kCancel, shop->Cancel(basket->id()), "4 there, 1 held, 5 sold of 10", "5 there, 0 held, 5 sold of 10");
+  const auto late = shop->Reserve({.sku = "s", .request_id = "d", .ttl = absl::Seconds(1)});
+  change(Kind::kReserve, late.status(), "4 there, 0 held, 5 sold of 10", "4 there, 1 held, 5 sold of 10");
+  clock.Advance(absl::Seconds(1));
+  testing::Await("the reaper", [&] { return shop->Available("s").value() == 5; });
+  change(Kind::kExpire, absl::OkStatus(), "4 there, 1 held, 5 sold of 10", "5 there, 0 held, 5 sold of 10");
+  change(Kind::kRestock, shop->Restock("s", 2), "5 there, 0 held, 5 sold of 10", "7 there, 0 held, 5 sold of 12");
+  const absl::Status again = shop->Restock({.sku = "s", .quantity = 1, .request_id = "e"});
+  change(Kind::kRestock, again, "7 there, 0 held, 5 sold of 12", "8 there, 0 held, 5 sold of 13");
+  change(Kind::kRemoveSku, shop->RemoveSku("s"), "units 8", "not for sale");
 }
 
 }  // namespace

@@ -287,9 +287,7 @@ void ExpectLedgerIs(const Replayed& ledger, const Told& told, const std::map<std
   std::map<std::string, int64_t> limited;
   for (const LedgerState::Order& order : ledger.state.orders) {
     EXPECT_TRUE(by_request.emplace(order.request_id, order).second) << order.request_id;
-    const std::vector<OrderLine> lines =
-        order.lines.empty() ? std::vector<OrderLine>{{order.sku, order.quantity}} : order.lines;
-    for (const OrderLine& line : lines) {
+    for (const OrderLine& line : order.lines) {
       if (order.state == OrderState::kHeld) held[line.sku] += line.quantity;
       if (order.state == OrderState::kSold) sold[line.sku] += line.quantity;
       if (order.state == OrderState::kSold && line.sku == "limited") limited[order.buyer] += line.quantity;

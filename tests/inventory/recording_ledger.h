@@ -94,34 +94,35 @@ class Replayer {
   // `at`: when it was written.
   void Apply(const LedgerRecord& record, absl::Time at) {
     using Kind = LedgerRecord::Kind;
+    const bool basket = record.kind == Kind::kReserveBasket;
+    const bool ends = record.kind == Kind::kCommit || record.kind == Kind::kCancel || record.kind == Kind::kExpire;
+    Expect(basket ? !record.lines.empty() : record.lines.size() == (ends ? 0 : 1));
+    const OrderLine line = record.lines.empty() ? OrderLine{} : record.lines[0];
     switch (record.kind) {
       case Kind::kAddSku: {
-        const LedgerState::Sku sku{record.sku, record.quantity, record.shards, record.per_buyer_limit};
-        Expect(skus_.emplace(record.sku, sku).second);
-        available_[record.sku] = record.quantity;
+        const LedgerState::Sku sku{line.sku, line.quantity, record.shards, record.per_buyer_limit};
+        Expect(skus_.emplace(line.sku, sku).second);
+        available_[line.sku] = line.quantity;
         break;
       }
       case Kind::kRestock:
-        Expect(!skus_.at(record.sku).removed);
-        skus_.at(record.sku).granted += record.quantity;
-        available_[record.sku] += record.quantity;
+        Expect(!skus_.at(line.sku).removed);
+        skus_.at(line.sku).granted += line.quantity;
+        available_[line.sku] += line.quantity;
         if (!record.request_id.empty()) {
           Expect(std::ranges::count(restocks_, record.request_id, &LedgerState::Restock::request_id) == 0);
-          restocks_.push_back({record.order_id, record.request_id, record.sku, record.quantity, at});
+          restocks_.push_back({record.order_id, record.request_id, line.sku, line.quantity, at});
         }
         break;
       case Kind::kRemoveSku:
-        Expect(!skus_.at(record.sku).removed && available_[record.sku] == record.quantity);
-        skus_.at(record.sku).removed = true;
-        skus_.at(record.sku).granted -= record.quantity;
-        available_[record.sku] = 0;
+        Expect(!skus_.at(line.sku).removed && available_[line.sku] == line.quantity);
+        skus_.at(line.sku).removed = true;
+        skus_.at(line.sku).granted -= line.quantity;
+        available_[line.sku] = 0;
         break;
       case Kind::kReserve:
-      case Kind::kTake: Grant(record, {{record.sku, record.quantity}}, at); break;
-      case Kind::kReserveBasket:
-        Expect(!record.lines.empty() && record.sku.empty() && record.quantity == 0);
-        Grant(record, record.lines, at);
-        break;
+      case Kind::kTake:
+      case Kind::kReserveBasket: Grant(record, at); break;
       case Kind::kCommit: Settle(record.order_id, OrderState::kSold, at); break;
       case Kind::kCancel: Settle(record.order_id, OrderState::kCancelled, at); break;
       case Kind::kExpire: Settle(record.order_id, OrderState::kExpired, at); break;
@@ -139,24 +140,22 @@ class Replayer {
  private:
   void Expect(bool holds) { right_ &= holds; }
 
-  void Grant(const LedgerRecord& record, const std::vector<OrderLine>& lines, absl::Time at) {
+  void Grant(const LedgerRecord& record, absl::Time at) {
     std::set<std::string> seen;
-    for (const OrderLine& line : lines) {
+    for (const OrderLine& line : record.lines) {
       available_[line.sku] -= line.quantity;
       Expect(skus_.contains(line.sku) && !skus_[line.sku].removed && available_[line.sku] >= 0);
       Expect(line.quantity > 0 && seen.insert(line.sku).second);
     }
     const bool taken = record.kind == LedgerRecord::Kind::kTake;
     LedgerState::Order order{.order_id = record.order_id,
+                             .kind = record.kind,
                              .request_id = record.request_id,
-                             .sku = record.sku,
-                             .quantity = record.quantity,
+                             .lines = record.lines,
                              .buyer = record.buyer,
                              .state = taken ? OrderState::kSold : OrderState::kHeld,
-                             .reserved = !taken,
                              .expires_at = record.expires_at,
                              .ttl = record.ttl,
-                             .lines = record.lines,
                              .ended_at = taken ? at : absl::InfiniteFuture()};
     Expect(orders_.emplace(record.order_id, std::move(order)).second);
   }
@@ -167,7 +166,6 @@ class Replayer {
     order.state = state;
     order.ended_at = at;
     if (state == OrderState::kSold) return;
-    if (order.lines.empty()) return GiveBack({order.sku, order.quantity});
     for (const OrderLine& line : order.lines) GiveBack(line);
   }
 

@@ -116,7 +116,9 @@ Plan MakePlan(uint64_t seed, size_t operations) {
                                                  kTakeAll,      kTakeTogether, kRead,    kReshard};
     op.kind = kKinds[below(std::size(kKinds))];
     op.item = below(3) == 0 ? 1 : 0;  // Mostly one, so that calls meet.
-    op.units = 1 + below(3);
+    // So many that a stock becomes wide, or a shard has too few.
+    op.units = below(6) == 0 ? 7 + below(10) : 1 + below(3);
+    if (op.kind == kReshard) op.units = 1 + below(4);
     op.second_units = 1 + below(2);
   }
   return plan;

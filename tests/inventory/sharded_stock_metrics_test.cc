@@ -21,8 +21,8 @@ prometheus::ClientMetric Series(const MetricsRegistry& registry, std::string_vie
   return {};
 }
 
-double Latches(const MetricsRegistry& registry) {
-  return Series(registry, "stockade_inventory_latches_total").counter.value;
+double Narrowings(const MetricsRegistry& registry) {
+  return Series(registry, "stockade_inventory_narrowings_total").counter.value;
 }
 
 // Each reading advances the clock by a millisecond.
@@ -46,22 +46,24 @@ class TickingClock final : public Clock {
   mutable ManualClock clock_;
 };
 
-TEST(ShardedStockMetricsTest, Latch_SoldOut_IsCountedOnceUntilUnitsComeBack) {
+TEST(ShardedStockMetricsTest, Narrowing_IsCountedOnceUntilTheStockIsWideAgain) {
   MetricsRegistry registry;
   ShardedStock item({.name = "seats", .stock = 2, .shards = 2, .max_shards = 4, .metrics = &registry});
   EXPECT_FALSE(item.Take(3));
-  EXPECT_EQ(Latches(registry), 0);
+  EXPECT_EQ(Narrowings(registry), 0);
   EXPECT_TRUE(item.Take(2));
-  EXPECT_EQ(Latches(registry), 1);
+  EXPECT_EQ(Narrowings(registry), 1);
   EXPECT_FALSE(item.Take());
   EXPECT_EQ(item.Available(), 0);
   EXPECT_EQ(item.TakeAll(), 0);
   EXPECT_TRUE(item.Reshard(3).ok());
   EXPECT_FALSE(item.Deposit(INT64_MAX).ok());
-  EXPECT_EQ(Latches(registry), 1);
   EXPECT_TRUE(item.Deposit(1).ok());
   EXPECT_EQ(item.TakeAll(), 1);
-  EXPECT_EQ(Latches(registry), 2);
+  EXPECT_EQ(Narrowings(registry), 1);
+  EXPECT_TRUE(item.Deposit(12).ok());
+  EXPECT_EQ(item.TakeAll(), 12);
+  EXPECT_EQ(Narrowings(registry), 2);
 }
 
 TEST(ShardedStockMetricsTest, FreezeTime_OneInSixteenIsObserved) {
@@ -81,7 +83,7 @@ TEST(ShardedStockMetricsTest, FreezeTime_OneInSixteenIsObserved) {
   EXPECT_EQ(seconds().sample_count, 1u);
   EXPECT_TRUE(item.Take());
   EXPECT_EQ(freezes(), 16);
-  EXPECT_FALSE(item.Take());  // The seventeenth: ends in a latch.
+  EXPECT_FALSE(item.Take());  // The seventeenth: the stock becomes narrow.
   EXPECT_EQ(freezes(), 17);
   EXPECT_EQ(seconds().sample_count, 2u);
   EXPECT_DOUBLE_EQ(seconds().sample_sum, 0.002);
@@ -120,8 +122,8 @@ TEST(ShardedStockMetricsTest, TakeTogether_CountsAtTheItemsThatWereTakenOrShort)
   };
   EXPECT_EQ(refusals(registry_a), 0);
   EXPECT_EQ(refusals(registry_b), 1);
-  EXPECT_EQ(Latches(registry_a), 0);
-  EXPECT_EQ(Latches(registry_b), 1);
+  EXPECT_EQ(Narrowings(registry_a), 1);
+  EXPECT_EQ(Narrowings(registry_b), 0);  // It was from the beginning.
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <mutex>
 #include <vector>
 
@@ -14,17 +13,21 @@ namespace stockade {
 
 class ShardedStockPeer {
  public:
-  // Only while nobody else uses `stock`.
-  static void Set(ShardedStock& stock, std::initializer_list<uint64_t> units) {
-    size_t shard = 0;
-    for (const uint64_t n : units) stock.shards_[shard++].word.store(n);
+  // Of the first shards; the others have none. The stock is wide, if it has several. Only while nobody else uses it.
+  static void Set(ShardedStock& stock, std::vector<uint64_t> units) {
+    const auto shards = static_cast<size_t>(stock.shards());
+    units.resize(shards);
+    stock.open_.store(ShardedStock::Open(stock.shards()));
+    for (size_t i = 0; i < shards; ++i) {
+      stock.shards_[i].word.store(units[i] | (shards == 1 ? ShardedStock::kAlone : 0));
+    }
   }
 
   static std::vector<uint64_t> Get(const ShardedStock& stock) {
     std::vector<uint64_t> units;
     units.reserve(static_cast<size_t>(stock.max_shards()));
     for (int32_t shard = 0; shard < stock.max_shards(); ++shard) {
-      units.push_back(stock.shards_[static_cast<size_t>(shard)].word.load());
+      units.push_back(stock.shards_[static_cast<size_t>(shard)].word.load() & ShardedStock::kUnits);
     }
     return units;
   }

@@ -62,24 +62,28 @@ TEST(ShardedStockTest, Take_TwoOfTwoWithThreeLeftOverThreeShards_ExactlyOneSucce
   }
 }
 
-TEST(ShardedStockTest, Deposit_RacingWithSoldOut_TakeAfterItSucceeds) {
-  ShardedStock item({.name = "item", .shards = 4, .metrics = nullptr});
-  std::atomic<bool> stop{false};
-  std::atomic<int64_t> found{0};
-  const int64_t rounds = Scaled(20'000, 500'000);
-  RunThreads(3, [&](int thread) {
-    if (thread != 0) {  // Takes of more than there ever is: each freezes or reads a latch, and must be refused.
-      while (!stop) EXPECT_FALSE(item.Take(3));
-      return;
-    }
-    for (int64_t i = 0; i < rounds; ++i) {
-      EXPECT_TRUE(item.Deposit(1 + i % 2).ok());
-      EXPECT_TRUE(item.Take(1 + i % 2)) << "round " << i;
-      found += 1;
-    }
-    stop = true;
-  });
-  EXPECT_EQ(found, rounds);
+// The stock is narrow, or wide, so that each refusal freezes it.
+TEST(ShardedStockTest, Deposit_RacingWithRefusals_TakeAfterItSucceeds) {
+  for (const int64_t left : {0, 4}) {
+    ShardedStock item({.name = "item", .stock = left, .shards = 4, .metrics = nullptr});
+    std::atomic<bool> stop{false};
+    std::atomic<int64_t> found{0};
+    const int64_t rounds = Scaled(20'000, 500'000);
+    RunThreads(3, [&](int thread) {
+      if (thread != 0) {  // Takes of more than there ever is: each must be refused.
+        while (!stop) EXPECT_FALSE(item.Take(left + 3));
+        return;
+      }
+      for (int64_t i = 0; i < rounds; ++i) {
+        EXPECT_TRUE(item.Deposit(1 + i % 2).ok());
+        EXPECT_TRUE(item.Take(1 + i % 2)) << "round " << i;
+        found += 1;
+      }
+      stop = true;
+    });
+    EXPECT_EQ(found, rounds);
+    EXPECT_EQ(item.Snapshot().narrow, left == 0);
+  }
 }
 
 TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
@@ -158,16 +162,6 @@ TEST(ShardedStockReshardTest, UnitsAreSpreadEvenlyAndAllAreThere) {
   EXPECT_TRUE(item.Take(3));
 }
 
-// As a thread does that goes by an old count: units beyond the shards in use are found all the same.
-TEST(ShardedStockReshardTest, UnitsBeyondTheShardsInUse_AreCountedAndTaken) {
-  ShardedStock item({.name = "item", .shards = 2, .max_shards = 4, .metrics = nullptr});
-  ShardedStockPeer::Set(item, {0, 1, 0, 2});
-  EXPECT_EQ(item.ApproximateAvailable(), 3);
-  EXPECT_EQ(item.Available(), 3);
-  EXPECT_TRUE(item.Take(3));
-  EXPECT_FALSE(item.Take());
-}
-
 TEST(ShardedStockReshardTest, BadCounts_AreNamedAndChangeNothing) {
   ShardedStock item({.name = "item", .stock = 5, .shards = 2, .max_shards = 4, .metrics = nullptr});
   for (const int32_t shards : {0, -1, 5, kMaxShards}) {
@@ -181,15 +175,87 @@ TEST(ShardedStockReshardTest, BadCounts_AreNamedAndChangeNothing) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("max_shards is 4"));
 }
 
-TEST(ShardedStockReshardTest, MoreThanTheMostUnits_AreNotMoved) {
-  ShardedStock item({.name = "item", .shards = 2, .max_shards = 4, .metrics = nullptr});
-  ShardedStockPeer::Set(item, {uint64_t{kMaxUnits}, 1});
-  const absl::Status status = item.Reshard(1);
-  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(item.shards(), 2);
-  EXPECT_TRUE(item.Take());
+// Deposits that do not look at the other shards may reach this.
+TEST(ShardedStockReshardTest, MoreThanTheMostUnits_AreSpreadAndLeaveNoRoom) {
+  constexpr int64_t kUnchecked = (kMaxUnits + 1) / kMaxShards;
+  ShardedStock item({.name = "item", .shards = 2, .max_shards = kMaxShards, .metrics = nullptr});
+  ShardedStockPeer::Set(item, {uint64_t{kMaxUnits}, uint64_t{kUnchecked}});
+  for (const int32_t shards : {1, 3, kMaxShards, 2}) {
+    ASSERT_TRUE(item.Reshard(shards).ok());
+    EXPECT_EQ(item.Available(), kMaxUnits + kUnchecked);
+    EXPECT_EQ(item.Deposit(1).code(), absl::StatusCode::kOutOfRange);
+  }
+  EXPECT_TRUE(item.Take(kUnchecked + 1));
   EXPECT_TRUE(item.Reshard(1).ok());
+  EXPECT_TRUE(item.Deposit(1).ok());
+  EXPECT_EQ(item.Deposit(1).code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(item.Available(), kMaxUnits);
+}
+
+// Near zero all units are in the first shard.
+TEST(ShardedStockNarrowTest, FewerUnitsThanShards_AreInOneUntilThereAreFourEach) {
+  ShardedStock item({.name = "item", .stock = 4, .shards = 4, .max_shards = 6, .metrics = nullptr});
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(1, 1, 1, 1, 0, 0));
+  EXPECT_FALSE(item.Take(5));
+  EXPECT_FALSE(item.Snapshot().narrow);
+  EXPECT_TRUE(item.Take(2));
+  EXPECT_TRUE(item.Snapshot().narrow);
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(2, 0, 0, 0, 0, 0));
+  EXPECT_TRUE(item.Deposit(13).ok());
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(15, 0, 0, 0, 0, 0));
+  EXPECT_TRUE(item.Take(15));
+  EXPECT_FALSE(item.Take());
+  EXPECT_TRUE(item.Deposit(15).ok());
+  EXPECT_TRUE(item.Snapshot().narrow);
+  EXPECT_TRUE(item.Deposit(1).ok());
+  EXPECT_FALSE(item.Snapshot().narrow);
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(4, 4, 4, 4, 0, 0));
+}
+
+TEST(ShardedStockNarrowTest, Reshard_DecidesAnew) {
+  ShardedStock item({.name = "item", .stock = 3, .shards = 4, .max_shards = 4, .metrics = nullptr});
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(3, 0, 0, 0));
+  ASSERT_TRUE(item.Reshard(3).ok());
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(1, 1, 1, 0));
+  ASSERT_TRUE(item.Reshard(4).ok());
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(3, 0, 0, 0));
+}
+
+// Holds the slow lock, so a call that takes it would wait for the end of the test.
+TEST(ShardedStockNarrowTest, CallsNearZero_TakeNoLock) {
+  for (const ShardGuard guard : kGuards) {
+    for (const int32_t shards : {1, 3}) {
+      ShardedStock item({.name = "item", .stock = 2, .shards = shards, .guard = guard, .metrics = nullptr});
+      const auto hold = ShardedStockPeer::LockSlowly(item);
+      RunThreads(3, [&](int) {
+        for (int i = 0; i < 100; ++i) {
+          EXPECT_FALSE(item.Take(12));
+          if (item.Take(2)) EXPECT_TRUE(item.Deposit(2).ok());
+          EXPECT_LE(item.Available(), 2);
+        }
+      });
+      EXPECT_EQ(item.Available(), 2);
+    }
+  }
+}
+
+TEST(ShardedStockNarrowTest, BecomesWideAndNarrowUnderLoad_NothingIsLostAndNothingRefusedThatIsThere) {
+  const int64_t rounds = Scaled(30'000, 500'000);
+  for (const ShardGuard guard : kGuards) {
+    ShardedStock item({.name = "item", .stock = 2, .shards = 3, .guard = guard, .metrics = nullptr});
+    RunThreads(4, [&](int thread) {
+      // Each has its own units beside these two: 12 make the stock wide, and 2 narrow.
+      const int64_t units = 1 + 3 * thread;
+      for (int64_t i = 0; i < rounds; ++i) {
+        ASSERT_TRUE(item.Deposit(units).ok());
+        ASSERT_TRUE(item.Take(units)) << "thread " << thread << ", round " << i;
+      }
+    });
+    EXPECT_EQ(item.Available(), 2);
+    EXPECT_EQ(item.ApproximateAvailable(), 2);
+    EXPECT_TRUE(item.Take(2));
+    EXPECT_FALSE(item.Take());
+  }
 }
 
 TEST(ShardedStockMutexTest, Take_ManyThreads_ExactlyTheStockIsTaken) {

@@ -8,13 +8,14 @@
 //  - Of neither item are more units taken than were put in, and none gets lost. A basket is taken whole or not at all:
 //    `stock` is lowered for both items in one step.
 //  - A refusal names an item of which at one moment within the call there were fewer than were wanted (`low`).
-//  - What is read of a frozen item is its stock; a latched one has none.
+//  - What is read of a frozen item is its stock.
 //  - Nobody waits for ever (no invalid end state).
 //
 // `stock` is the ghost that all this is said of. A basket lowers it once both items are frozen and known to be enough.
 //
-// Abstracted, as in freeze_latch.pml, which shows what many shards make of freezing and latching: here an item has one,
-// so that freezing, unfreezing and latching it are one step each.
+// Abstracted, as in stock_narrow.pml, which shows what many shards make of it: here an item has one, so that freezing and
+// unfreezing it are one step each. Whether a take that finds too little may refuse, as of a narrow stock, or has to freeze
+// first, is left open.
 //
 // Broken: UNSORTED (takes the slow locks in the order of the lines), READ_UNFROZEN (reads the second item before it
 // freezes it), UNDO (takes from the first item and thaws it, and gives back where the second is short).
@@ -26,7 +27,6 @@
 
 byte units[ITEMS] = 1;
 bool frozen[ITEMS];
-bool latched[ITEMS];
 bool slow_lock[ITEMS];
 
 // Ghosts.
@@ -53,21 +53,20 @@ inline Unlock(it) { slow_lock[it] = false }
 
 inline Freeze(it, sum) { d_step { frozen[it] = true; sum = units[it] } }
 
-// Takes so many units, and latches what then is empty.
+// Takes so many units.
 inline GatherAndThaw(it, units_) {
   d_step {
     units[it] = units[it] - units_;
-    latched[it] = (units[it] == 0);
     frozen[it] = false
   }
 }
 
-// Sets `refused` to the item, where it is latched.
-inline LookAtLatch(it) {
+// Sets `refused` to the item, where it is narrow and empty.
+inline LookIfEmpty(it) {
   d_step {
     if
-    :: refused == NONE && latched[it] -> assert(stock[it] == 0); refused = it
-    :: else
+    :: refused == NONE && !frozen[it] && units[it] == 0 -> refused = it
+    :: true
     fi
   }
 }
@@ -94,7 +93,7 @@ inline Take2(one, n1, other, n2) {
      :: total2 < n2 ->
         refused = other;
         GatherAndThaw(other, 0);
-        d_step { latched[one] = false; units[one] = units[one] + n1 }
+        units[one] = units[one] + n1
      :: else -> atomic { Took(one, n1); Took(other, n2); NoteLow() }; GatherAndThaw(other, n2)
      fi
   fi
@@ -123,13 +122,13 @@ inline Take2(one, n1, other, n2) {
 
 inline TakeTogether(line1, wanted1, line2, wanted2) {
   atomic { wanted[AT(line1)] = wanted1; wanted[AT(line2)] = wanted2; NoteLow() }
-  LookAtLatch(line1);
-  LookAtLatch(line2);
+  LookIfEmpty(line1);
+  LookIfEmpty(line2);
   if
   :: refused == NONE ->
      LockBoth(line1, line2);
-     LookAtLatch(line1);
-     LookAtLatch(line2);
+     LookIfEmpty(line1);
+     LookIfEmpty(line2);
      if
      :: refused == NONE -> Take2(line1, wanted1, line2, wanted2)
      :: else
@@ -164,23 +163,19 @@ inline Take(from, want) {
   atomic { wanted[AT(from)] = want; NoteLow() }
   atomic {
     if
-    :: latched[from] -> assert(stock[from] == 0); outcome = no
-    :: !latched[from] && (frozen[from] || units[from] < want)
+    :: !frozen[from] && units[from] < want -> outcome = no
+    :: frozen[from] || units[from] < want
     :: else -> units[from] = units[from] - want; outcome = yes; Took(from, want); NoteLow()
     fi
   }
   if
   :: outcome == unclear ->
      Lock(from);
+     Freeze(from, total);
+     assert(total == stock[from]);
      if
-     :: latched[from] -> assert(stock[from] == 0); outcome = no
-     :: else ->
-        Freeze(from, total);
-        assert(total == stock[from]);
-        if
-        :: total >= want -> atomic { Took(from, want); NoteLow(); outcome = yes }; GatherAndThaw(from, want)
-        :: else -> outcome = no; GatherAndThaw(from, 0)
-        fi
+     :: total >= want -> atomic { Took(from, want); NoteLow(); outcome = yes }; GatherAndThaw(from, want)
+     :: else -> outcome = no; GatherAndThaw(from, 0)
      fi;
      Unlock(from)
   :: else
@@ -204,28 +199,26 @@ proctype Taker(byte me; byte item) {
 inline TryAdd(it, units_) {
   d_step {
     if
-    :: frozen[it] || latched[it]
+    :: frozen[it]
     :: else -> units[it] = units[it] + units_; stock[it] = stock[it] + units_; done = true
     fi
   }
 }
 
+// Also with the slow lock, as where the units do not fit.
 inline Deposit(to, added) {
   stocked[to] = stocked[to] + added;
-  TryAdd(to, added);
+  if
+  :: TryAdd(to, added)
+  :: true
+  fi;
   if
   :: done
   :: else ->
      Lock(to);
-     TryAdd(to, added);
-     if
-     :: done
-     :: else ->
-        frozen[to] = true;
-        latched[to] = false;
-        d_step { units[to] = units[to] + added; stock[to] = stock[to] + added }
-        frozen[to] = false
-     fi;
+     frozen[to] = true;
+     d_step { units[to] = units[to] + added; stock[to] = stock[to] + added }
+     frozen[to] = false;
      Unlock(to)
   fi;
   done = false

@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "fleet_schema.h"
-#include "order_record.h"
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/sharded_stock.h"

@@ -116,15 +116,17 @@ absl::Status InsertAll(MySqlConnection& connection, const FleetLedger& ledger, c
   };
   for (const LedgerState::Order& order : state.orders) {
     const FleetHash buyer = keys.BuyerHash(order.buyer);
-    const bool basket = !order.lines.empty();
-    if (!basket) {
-      if (absl::Status added = sums.Add(order.sku, order.quantity, order.state, buyer); !added.ok()) return added;
+    const bool basket = order.kind == LedgerRecord::Kind::kReserveBasket;
+    if (basket ? order.lines.empty() : order.lines.size() != 1) {
+      return Damaged(Concat("order ", order.order_id, " has ", order.lines.size(), " lines"));
     }
     for (const OrderLine& line : order.lines) {
       if (absl::Status added = sums.Add(line.sku, line.quantity, order.state, buyer); !added.ok()) return added;
-      lines.Add(Concat(order.order_id, ",", keys.SkuId(line.sku), ",", line.quantity));
+      if (basket) lines.Add(Concat(order.order_id, ",", keys.SkuId(line.sku), ",", line.quantity));
     }
-    const OrderKind kind = basket ? OrderKind::kBasket : order.reserved ? OrderKind::kReserve : OrderKind::kTake;
+    const bool taken = order.kind == LedgerRecord::Kind::kTake;
+    const OrderKind kind = basket ? OrderKind::kBasket : taken ? OrderKind::kTake : OrderKind::kReserve;
+    const OrderLine& first = order.lines[0];
     const int64_t ttl_us = Micros(order.ttl);
     const int64_t ended_at = absl::ToUnixMicros(order.ended_at);
     const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
@@ -133,7 +135,7 @@ absl::Status InsertAll(MySqlConnection& connection, const FleetLedger& ledger, c
                                                                   : ended_at;
     // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
     const int64_t due_at = expires ? std::min(created_at, now) + ttl_us : inventory_internal::kNever;
-    add(order.order_id, order.request_id, basket ? 0 : keys.SkuId(order.sku), basket ? 0 : order.quantity, buyer, kind,
+    add(order.order_id, order.request_id, basket ? 0 : keys.SkuId(first.sku), basket ? 0 : first.quantity, buyer, kind,
         order.state, created_at, ttl_us, order.state == OrderState::kHeld ? due_at : ended_at);
   }
   for (const LedgerState::Restock& restock : state.restocks) {

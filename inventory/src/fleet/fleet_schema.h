@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "order_record.h"
 #include "stockade/inventory/ledger.h"
 #include "stockade/mysql/internal/mysql_connection.h"
 
@@ -29,8 +28,7 @@ inline constexpr size_t kLeastPacketBytes = size_t{4} << 20;
 // Numbers in the tables, which never change.
 static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&
               static_cast<int>(OrderState::kCancelled) == 2 && static_cast<int>(OrderState::kExpired) == 3);
-static_assert(static_cast<int>(OrderKind::kTake) == 0 && static_cast<int>(OrderKind::kReserve) == 1 &&
-              static_cast<int>(OrderKind::kBasket) == 2 && static_cast<int>(OrderKind::kRestock) == 3);
+enum class OrderKind : uint8_t { kTake = 0, kReserve = 1, kBasket = 2, kRestock = 3 };
 
 // `mode` of a SKU. tests/models/fleet_sold_out.pml is the model.
 enum class FleetMode : uint8_t {

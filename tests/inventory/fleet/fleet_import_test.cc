@@ -113,8 +113,13 @@ TEST_F(FleetImportTest, AFleetInUseTakesOverNothing) {
 TEST_F(FleetImportTest, ADamagedLedgerLeavesTheFleetNew) {
   Recovered damaged(
       {.skus = {{.sku = "sneaker", .granted = 1}},
-       .orders = {{.order_id = 1, .request_id = "a", .sku = "sneaker", .quantity = 2, .state = OrderState::kSold}}});
+       .orders = {{.order_id = 1, .request_id = "a", .lines = {{"sneaker", 2}}, .state = OrderState::kSold}}});
   EXPECT_TRUE(absl::IsDataLoss(FleetInventory::Import(Options(), damaged)));
+  Recovered two_lines(
+      {.skus = {{.sku = "sneaker", .granted = 2}},
+       .orders = {
+           {.order_id = 1, .request_id = "a", .lines = {{"sneaker", 1}, {"sneaker", 1}}, .state = OrderState::kSold}}});
+  EXPECT_TRUE(absl::IsDataLoss(FleetInventory::Import(Options(), two_lines)));
   EXPECT_EQ(server().Value("SELECT COUNT(*) FROM " + Table("skus")), "0");
 }
 

@@ -96,23 +96,24 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // A SKU with SkuOptions::redis_segments also has a segment per Redis node. A node decides which process may try to pay
 // from its segment; the ledger pays, so no answer depends on what a node loses or gives out twice.
 //
-// Differences from an Inventory in one process (docs/FLEET_INVENTORY.md has a table of every call):
-// - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
-// - A SKU that is sold out is refused without the ledger, by a lease (refusal_lease). Units that come back to it are
-//   for sale 1.1 leases later. Restock() blocks until then, or while the ledger is away for up to `patience`
-//   longer; Cancel() does not.
-// - kUnavailable: the ledger could not be used for `patience`, or too many calls wait. Nothing has to be opened again.
-//   Unless the message says that nothing has changed, the same request id shows the outcome once the ledger is back.
-// - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
-// - StateOf(), Available(), Figures() and Snapshot() ask the ledger and block for a round trip; what they return is
-//   durable. Snapshot() of all SKUs is empty if the ledger cannot be used.
-// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, if at
-//   most 10,000 are due at once (docs/FLEET_INVENTORY.md, "Capacity", has the rate), or within 4 s after the process
-//   that watched over them has ended. Orders of more than 16 lines end in packets of their own: others wait for one at
-//   most.
-// - Commit() and Cancel() are decided when their transaction runs, not when they are called: a reservation may expire
-//   while its commit waits. Commit before the last seconds of a TTL.
-// - A request id that was refused as kRequestForgotten in one process is so in all.
+// The terms of the class Inventory (docs/FLEET_INVENTORY.md has a table of every call):
+//   ledger           The tables in the database.
+//   basis            The tables, as durable and as true as every other answer; or for a SKU that is sold out, a lease
+//                    on one read of them (`refusal_lease`).
+//   return delay     None, or 1.1 leases for a SKU that is sold out. Restock() blocks until then, or while the ledger
+//                    is away for up to `patience` longer; Cancel() does not. The units of an expired reservation come
+//                    back within a second, if at most 10,000 are due at once (docs/FLEET_INVENTORY.md, "Capacity", has
+//                    the rate), or within 4 s after the process that watched over them has ended. Orders of more than
+//                    16 lines end in packets of their own: others wait for one at most.
+//   unknown outcome  If the ledger could not be used for `patience`. Nothing has to be opened again: the same request
+//                    id shows the outcome once the ledger is back.
+//   clock            The database's, when the transaction runs, not when the call begins: a reservation may expire
+//                    while its commit waits. Commit before the last seconds of a TTL.
+//   reads            A round trip, and what they return is durable. Snapshot() of all SKUs is empty if the ledger
+//                    cannot be used.
+//   fairness         None between processes. A request id that was refused as kRequestForgotten in one is so in all.
+//   blocking         A place among `max_waiting_calls`: beyond it a call is Unavailable at once.
+//   shards           Segments in the ledger, for all processes. Reshard() is durable.
 //
 // Request ids, buyers and order ids are unique in the fleet. Request ids and buyers are stored as keyed hashes.
 class STOCKADE_EXPORT FleetInventory {

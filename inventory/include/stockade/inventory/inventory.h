@@ -12,15 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/duration.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
-#include "stockade/inventory/ledger.h"
+#include "stockade/inventory/local_inventory.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/refusal.h"
 #include "stockade/inventory/sharded_stock.h"
-#include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
@@ -29,48 +27,17 @@ class STOCKADE_EXPORT InventoryCore;
 }
 class FleetInventory;
 
-// Options of an Inventory in one process.
-struct STOCKADE_EXPORT InventoryOptions {
-  // The inventory's name in messages and the value of the metrics label `inventory`. Must not be empty and must be
-  // printable UTF-8 without control characters.
-  std::string name = "default";
-  // Every change is written to the ledger before it is acknowledged, and the inventory starts from the ledger's
-  // contents. Null keeps everything in memory only, until the inventory is destroyed.
-  std::unique_ptr<Ledger> ledger = nullptr;
-  // Must outlive the inventory. Not null.
-  Clock* clock = Clock::System();
-  // Null disables metrics.
-  MetricsRegistry* metrics = MetricsRegistry::Default();
-  // The number of locks for request records, and of those for buyers: 1 to 4096. With 64 locks, two of eight busy
-  // threads seldom contend. Each lock uses some 2 KiB.
-  int32_t stripes = 64;
-  // How long an order is kept after it was sold, cancelled or has expired. Until then a repeated request gets the first
-  // answer, and the order's id is known. Afterwards a repeated request is refused (kRequestForgotten) and still takes
-  // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Must be above 0. If infinite, orders are
-  // kept for good, in some 300 bytes each. The default of one day is longer than clients usually retry.
-  Duration retention = absl::Hours(24);
-  // The largest number of shards that Reshard() may give a SKU, at 128 bytes each: 0 to kMaxShards. If a SKU begins
-  // with more shards, that number is its maximum.
-  int32_t max_shards = 0;
-  // How many SKUs have their own series (stockade_inventory_sku_..., label `sku`): the first ones that are added. Each
-  // SKU uses three series for the lifetime of the registry. 0 or more.
-  int32_t sku_metrics = 0;
-
-  // InvalidArgument if a field is invalid; the message names the field and the value.
-  absl::Status Validate() const;
-};
-
 // Options of a SKU.
 struct STOCKADE_EXPORT SkuOptions {
   // The initial number of units: 0 to kMaxUnits.
   int64_t stock = 0;
-  // In one process: see ShardedStockOptions::shards.
+  // See the term "shards" of the class Inventory. 0: the inventory chooses.
   int32_t shards = 0;
   // The largest number of units that one buyer may hold and have bought in total. Cancelled orders do not count, nor do
   // expired ones after their units are available again. 0 means no limit.
   int64_t per_buyer_limit = 0;
-  // The stock has a segment per Redis node, besides those in the ledger. Only for a FleetInventory that has
-  // FleetInventoryOptions::redis; InvalidArgument otherwise. Decided when the SKU is added.
+  // The stock has a segment per Redis node, besides those in the ledger. InvalidArgument without such nodes, which
+  // only FleetInventoryOptions::redis gives. Decided when the SKU is added.
   bool redis_segments = false;
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
@@ -101,9 +68,17 @@ struct SkuSnapshot {
 
 // A catalogue of items for sale, the requests that took units of them, and the ledger that stores both.
 //
-// Create() and the constructor make an inventory in one process. FleetInventory::Connect() makes one that many
-// processes share. The comments of this class hold for both, except for sentences that begin with "In one process": for
-// those, fleet_inventory.h says what a fleet does instead.
+// This is one contract for all implementations. It uses these terms for what differs between them; the header of each
+// implementation, local_inventory.h and fleet_inventory.h, says what they are there:
+//   ledger           what makes changes durable
+//   basis            what the refusals kSoldOut, kAllHeld, kBuyerLimit and kUnknownSku rest on
+//   return delay     from when units come back until they are for sale
+//   unknown outcome  when a change may be durable although its call is Unavailable, and how to find that out
+//   clock            by what clock reservations expire, and when that is decided
+//   reads            what StateOf(), Available(), Figures() and Snapshot() cost, and whether they are durable
+//   fairness         in what order requests are served
+//   blocking         what calls block on besides the ledger
+//   shards           what SkuOptions::shards and Reshard() are about
 //
 //   stockade::Inventory shop({.name = "shop"});
 //   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
@@ -120,20 +95,15 @@ struct SkuSnapshot {
 // answer is the current state of the order. A request id with another sku, quantity, buyer or ttl, or in another of the
 // calls Take, Reserve and ReserveBasket, is AlreadyExists. A refused request took nothing and is not remembered, so its
 // id may be tried again. After an order is forgotten, its request id is refused for good: see
-// InventoryOptions::retention.
+// `retention` in the options.
 //
 // With a ledger, OK means durable. Every call that changes something blocks until the change is durable, and holds no
 // lock meanwhile. A call whose answer depends on the state of an order, a request id or a SKU, for example that a
-// reservation is over, also blocks until that state is durable. In one process the refusals kSoldOut, kAllHeld,
-// kBuyerLimit and kUnknownSku do not wait: they describe the memory at a moment of the call, and a crash may undo the
-// changes that they rest on.
+// reservation is over, also blocks until that state is durable. The refusals for lack of units, by a limit or for an
+// unknown SKU are true on their basis, at a moment of the call.
 //
 // If a call is Unavailable, either nothing has changed, or its outcome is unknown. The message says which. In both
-// cases the same request id may be sent again. In one process nothing has changed if the ledger has no room: the units
-// are where they were, the same request id takes units as soon as there is room, and nothing needs to be reopened. In
-// one process the outcome is unknown if the ledger fails: such calls and all later calls that would change something
-// are Unavailable, and the units that they took stay taken. To resolve this, open the ledger again in a new inventory
-// and repeat the request ids, which shows the outcome of each.
+// cases the same request id may be sent again: once the ledger can be used, that shows the outcome.
 //
 // If an allocation fails on the thread of a call (std::bad_alloc), nothing is thrown, and the call is kUnavailable.
 // Nothing has changed then, unless the message says "not known to be durable": the change was appended to the ledger,
@@ -146,25 +116,21 @@ struct SkuSnapshot {
 // RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
 // request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing
 // although the SKU has a per_buyer_limit, or a name or a basket exceeds kMaxSkuBytes, kMaxBuyerBytes,
-// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. In one process longer names that a ledger
-// recovered are kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
+// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. Longer names that a ledger has from before
+// are kept: their orders are ended by their ids, and SKU names are accepted up to the longest one.
 //
 // Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
 // invokes `done`, which must not be empty (aborts), once on `executor`, which must outlive the inventory;
-// stockade/inventory/coroutine.h has the same for co_await. ...Many()
-// waits once for all its requests: each request is independent, and each answer is at its request's index. In one
-// process they are processed in the given order. If `done` runs during the destructor, the inventory is Unavailable for
-// it.
+// stockade/inventory/coroutine.h has the same for co_await. ...Many() waits once for all its requests: each request is
+// independent, and each answer is at its request's index. If `done` runs during the destructor, the inventory is
+// Unavailable for it.
 //
-// Thread-safe. Not usable in a forked child. In one process calls block, apart from the ledger, only on short locks:
-// those of the request's and the buyer's stripe, and the item's slow lock. In one process every call that changes
-// something blocks if the ledger's queue is full (SqliteLedgerOptions::max_queued_records), and so do calls that need
-// the same locks.
+// Thread-safe. Not usable in a forked child.
 class STOCKADE_EXPORT Inventory {
  public:
-  // An inventory in one process. Recovers the contents of the ledger: its SKUs are for sale again, its request ids are
-  // known, and its reservations continue for the time that the wall clock leaves them, but at most for their TTL.
-  // O(orders).
+  // The inventory of local_inventory.h. Recovers the contents of the ledger: its SKUs are for sale again, its request
+  // ids are known, and its reservations continue for the time that the wall clock leaves them, but at most for their
+  // TTL. O(orders).
   //   InvalidArgument: an option is invalid; the message is that of Validate().
   //   DataLoss: the recovered data is inconsistent.
   //   Unavailable: the ledger has already failed. Without memory the process may end, here and in
@@ -198,8 +164,7 @@ class STOCKADE_EXPORT Inventory {
   absl::Status EnsureSku(std::string_view sku, const SkuOptions& options);
 
   // Permanently removes a SKU from sale: its available units are withdrawn, and further requests for it are
-  // kUnknownSku. Its reservations continue; units that they return are withdrawn, too. In one process it acquires
-  // all request stripes, for O(stripes).
+  // kUnknownSku. Its reservations continue; units that they return are withdrawn, too.
   //   NotFound: no such SKU.
   //   Unavailable: as for Restock().
   absl::Status RemoveSku(std::string_view sku);
@@ -213,15 +178,13 @@ class STOCKADE_EXPORT Inventory {
   //   Unavailable: there was no room or no memory and nothing has changed, or the ledger has failed.
   absl::Status Restock(const RestockRequest& request);
   // The same without a request id, so that a repeat adds the units again. If the result is Unavailable and the outcome
-  // is unknown, only Figures().granted shows whether the units were added. In one process that is the figure of the
-  // reopened ledger.
+  // is unknown, only Figures().granted shows whether the units were added, once the ledger can be used.
   absl::Status Restock(std::string_view sku, int64_t units);
 
-  // Changes the number of shards of a SKU while it is sold. In one process see ShardedStock::Reshard(); the number is
-  // not written to the ledger, so after recovery the SKU has the number that AddSku() gave it.
+  // Changes the number of shards of a SKU while it is sold.
   //   NotFound: no such SKU.
   //   InvalidArgument: the number is not within 1 and the SKU's maximum.
-  //   Unavailable: there is no memory; for a fleet also as for Restock().
+  //   Unavailable: as for Restock().
   absl::Status Reshard(std::string_view sku, int32_t shards);
 
   // Sets units aside for `ttl`.
@@ -235,7 +198,6 @@ class STOCKADE_EXPORT Inventory {
   // Sets the units of several SKUs aside under one order id, either all or none. The order is committed, cancelled and
   // expires as a whole. Sold out only if at one moment of the call one of the SKUs had fewer units than wanted. Errors
   // as for Reserve(), for one of the SKUs: the buyer's limits are checked first, then unknown SKUs, then the units.
-  // In one process it stops the shards of its SKUs for a moment.
   absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
   void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);
@@ -265,28 +227,25 @@ class STOCKADE_EXPORT Inventory {
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
   // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. The answers
-  // of Commit() and Cancel() are durable. In one process this one does not wait for the ledger, so a crash or a ledger
-  // without room may undo the state.
+  // of Commit() and Cancel() are durable; whether this one is, "reads" says.
   //   NotFound: the order does not exist or is no longer kept.
-  //   Unavailable, as for all calls below: there is no memory, or in a fleet the ledger does not answer.
+  //   Unavailable, as for all calls below: there is no memory, or the ledger was asked and does not answer.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
-  // The exact number of units that can be taken, at one moment of the call. In one process see
-  // ShardedStock::Available(). NotFound: no such SKU.
+  // The exact number of units that can be taken, at one moment of the call. NotFound: no such SKU.
   absl::StatusOr<int64_t> Available(std::string_view sku) const;
 
-  // The exact figures of a SKU at one moment, for audits, also of a removed SKU. Not meant for hot paths. In one
-  // process it acquires all request stripes, and works from memory, also after the ledger has failed. NotFound: there
-  // never was such a SKU.
+  // The exact figures of a SKU at one moment, for audits, also of a removed SKU. Not meant for hot paths. NotFound:
+  // there never was such a SKU.
   absl::StatusOr<StockFigures> Figures(std::string_view sku) const;
 
-  // A view for display. Does not block other threads. In one process O(shards). NotFound: no such SKU.
+  // A view for display. Does not block other threads. NotFound: no such SKU.
   absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) const;
   // All SKUs for sale, ascending by name. Empty if they cannot be read.
   std::vector<SkuSnapshot> Snapshot() const;
 
-  // OK, or Unavailable with the reason after the ledger has failed, or if there is no memory. It is about taking
-  // orders: in a fleet it stays OK if Redis nodes are away, or if reservations expire late, which the metrics show.
+  // OK, or Unavailable with the reason if the ledger cannot be used, or if there is no memory. It is about taking
+  // orders: it stays OK if Redis nodes are away, or if reservations expire late, which the metrics show.
   absl::Status Health() const;
 
  private:

@@ -1,0 +1,143 @@
+#ifndef STOCKADE_INVENTORY_ORDER_RULES_H_
+#define STOCKADE_INVENTORY_ORDER_RULES_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "stockade/inventory/ledger.h"
+
+namespace stockade::inventory_internal {
+
+// The rules of orders, for all who carry out records, undo them, write them down or check them: which record an order
+// may get next, and between which accounts it moves the units of each line. Double entry: what one account loses
+// another gets. Pure functions, O(1).
+
+// An account of a SKU: what its units are. available + held + sold is what LedgerState::Sku calls granted.
+enum class Account : uint8_t {
+  kOutside,    // Not stocked yet, or withdrawn.
+  kAvailable,  // For sale.
+  kHeld,       // In orders that are held.
+  kSold,       // In orders that are sold.
+};
+
+struct Transfer {
+  Account from;
+  Account to;
+
+  friend constexpr bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+// The accounts between which a record of `kind` moves units of a SKU. What comes back to one that is not on sale any
+// more is withdrawn.
+constexpr Transfer TransferOf(LedgerRecord::Kind kind, bool on_sale) {
+  using Kind = LedgerRecord::Kind;
+  switch (kind) {
+    case Kind::kAddSku:
+    case Kind::kRestock: return {Account::kOutside, Account::kAvailable};
+    case Kind::kRemoveSku: return {Account::kAvailable, Account::kOutside};
+    case Kind::kReserve:
+    case Kind::kReserveBasket: return {Account::kAvailable, Account::kHeld};
+    case Kind::kTake: return {Account::kAvailable, Account::kSold};
+    case Kind::kCommit: return {Account::kHeld, Account::kSold};
+    case Kind::kCancel:
+    case Kind::kExpire: break;
+  }
+  return {Account::kHeld, on_sale ? Account::kAvailable : Account::kOutside};
+}
+
+// Undoes it.
+constexpr Transfer Reverse(Transfer transfer) { return {transfer.to, transfer.from}; }
+
+// Such units are taken in memory before the record is appended, and all others move after it: see Ledger.
+constexpr bool TakesFirst(Transfer transfer) { return transfer.from == Account::kAvailable; }
+
+constexpr bool IsOfOrders(Account account) { return account == Account::kHeld || account == Account::kSold; }
+
+// By how much the units of orders, and of their buyer, grow with each unit: 1, 0 or -1.
+constexpr int64_t ToOrders(Transfer transfer) {
+  return int64_t{IsOfOrders(transfer.to)} - int64_t{IsOfOrders(transfer.from)};
+}
+
+// The account that has the units of an order. They have come back from one that was cancelled or has expired.
+constexpr Account AccountOf(OrderState state) {
+  switch (state) {
+    case OrderState::kHeld: return Account::kHeld;
+    case OrderState::kSold: return Account::kSold;
+    case OrderState::kCancelled:
+    case OrderState::kExpired: break;
+  }
+  return Account::kAvailable;
+}
+
+// The state of an order after its record; nothing for a record of a SKU.
+constexpr std::optional<OrderState> StateAfter(LedgerRecord::Kind kind) {
+  using Kind = LedgerRecord::Kind;
+  switch (kind) {
+    case Kind::kReserve:
+    case Kind::kReserveBasket: return OrderState::kHeld;
+    case Kind::kTake:
+    case Kind::kCommit: return OrderState::kSold;
+    case Kind::kCancel: return OrderState::kCancelled;
+    case Kind::kExpire: return OrderState::kExpired;
+    case Kind::kAddSku:
+    case Kind::kRestock:
+    case Kind::kRemoveSku: break;
+  }
+  return std::nullopt;
+}
+
+// A record that makes an order. All others of orders end one that is held.
+constexpr bool IsGrant(LedgerRecord::Kind kind) {
+  return StateAfter(kind).has_value() && TakesFirst(TransferOf(kind, true));
+}
+
+enum class Verdict : uint8_t {
+  kApply,       // The record comes next.
+  kAlready,     // Not again, but its purpose is achieved, and the answer says so.
+  kWrongState,  // Never.
+};
+
+// Whether an order that is held, or ended in `state`, may get a record that ends it: `kind` is kCommit, kCancel or
+// kExpire. Whether its time is over is for the caller to say.
+constexpr Verdict Judge(LedgerRecord::Kind kind, OrderState state) {
+  if (state == OrderState::kHeld) return Verdict::kApply;
+  if (state == StateAfter(kind) || kind == LedgerRecord::Kind::kExpire) return Verdict::kAlready;
+  const bool came_back = state != OrderState::kSold;
+  return kind == LedgerRecord::Kind::kCancel && came_back ? Verdict::kAlready : Verdict::kWrongState;
+}
+
+// The accounts of one SKU.
+struct Balance {
+  int64_t available = 0;
+  int64_t held = 0;
+  int64_t sold = 0;
+  bool on_sale = true;
+
+  constexpr int64_t granted() const { return available + held + sold; }
+  constexpr int64_t In(Account account) const {
+    switch (account) {
+      case Account::kAvailable: return available;
+      case Account::kHeld: return held;
+      case Account::kSold: return sold;
+      case Account::kOutside: break;
+    }
+    return std::numeric_limits<int64_t>::max() - granted();
+  }
+  // Without a check, so that differences can be summed up, too.
+  constexpr void Add(Transfer transfer, int64_t units) {
+    Change(transfer.from, -units);
+    Change(transfer.to, units);
+  }
+
+ private:
+  constexpr void Change(Account account, int64_t units) {
+    if (account == Account::kAvailable) available += units;
+    if (account == Account::kHeld) held += units;
+    if (account == Account::kSold) sold += units;
+  }
+};
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_ORDER_RULES_H_
