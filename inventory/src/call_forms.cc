@@ -1,190 +1,268 @@
-// The calls that wait for the ledger, each in its forms. LocalCore does what is asked for; the form waits, and answers.
+// The calls of an Inventory, those about orders in three forms. The core does what is asked for.
 
-#include <memory>
 #include <new>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
-#include "local_core.h"
+#include "inventory_core.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/locks/internal/thread_record.h"
 
-namespace stockade::inventory_internal {
+namespace stockade {
 namespace {
 
-// `state`: the record's own may change at any time.
-Order OrderOf(const OrderRecord& record, OrderState state) {
-  return Order(record.id, record.lines[0].item->sku, record.lines[0].quantity, record.request_id, record.buyer, state);
+using inventory_internal::Granted;
+using inventory_internal::InventoryCore;
+using inventory_internal::OrderCall;
+using inventory_internal::ReadCall;
+using inventory_internal::SkuCall;
+using Kind = OrderCall::Kind;
+
+// Runs a call of `core`. Here a lack of memory becomes an answer. What a core changes before its last allocation, it
+// says itself.
+template <typename Call>
+auto Guarded(const InventoryCore& core, const Call& call) -> decltype(call()) {
+  core.CheckNotForked();
+  try {
+    // No lock of the call allocates then. The process would end if one could not.
+    locks_internal::ThreadRecord::Reserve(locks_internal::ThreadRecord::kUsualHolds);
+    return call();
+  } catch (const std::bad_alloc&) {
+    if constexpr (std::is_constructible_v<decltype(call()), const absl::Status&>) {
+      return core.NoMemory();
+    } else {
+      return {};  // There are no answers without memory.
+    }
+  }
 }
 
-void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Order>& to) { to = OrderOf(record, state); }
-
-void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Reservation>& to) {
-  to.emplace(OrderOf(record, state), record.expires_at);
+Order OrderOf(const Granted& granted) {
+  return Order(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
 }
 
-void Make(const OrderRecord& record, OrderState state, absl::StatusOr<BasketReservation>& to) {
-  to.emplace(record.id, LinesOf<std::vector<OrderLine>>(record), record.request_id, record.buyer, record.expires_at,
-             state);
+void Fill(Granted granted, std::optional<Order>& to) { to = OrderOf(granted); }
+
+void Fill(Granted granted, std::optional<Reservation>& to) { to.emplace(OrderOf(granted), granted.expires_at); }
+
+void Fill(Granted granted, std::optional<BasketReservation>& to) {
+  to.emplace(granted.id, std::move(granted.lines), granted.request_id, granted.buyer, granted.expires_at,
+             granted.state);
 }
 
-// What a call has done before it waits. `Result` is the call's own: of a grant the answer, of the end of an order its
-// status.
-template <class Result>
-struct Asked {
-  Result result;
-  LocalCore::GrantNotes notes = {};
+// `Response`: absl::Status for the end of an order.
+template <class Response>
+struct Typed : OrderCall {
+  static constexpr bool kIsEnd = std::is_same_v<Response, absl::Status>;
+  using Result = std::conditional_t<kIsEnd, absl::Status, absl::StatusOr<Response>>;
+  using OrderCall::OrderCall;
+
+  void Make(Granted granted) override {
+    if constexpr (!kIsEnd) Fill(std::move(granted), response);
+  }
+  void CopyAnswer(const OrderCall& other) override {
+    response = static_cast<const Typed&>(other).response;
+    status = other.status;
+  }
+  Result TakeAnswer() {
+    if constexpr (!kIsEnd) {
+      if (status.ok()) return *std::move(response);
+    }
+    return std::move(status);
+  }
+
+  std::optional<Response> response;
 };
 
-template <class Answer, class Request>
-Asked<absl::StatusOr<Answer>> AskFor(LocalCore& core, const Request& request) {
-  Asked<absl::StatusOr<Answer>> asked;
-  const auto answer = [&](const OrderRecord& record, OrderState state) { Make(record, state, asked.result); };
-  try {
-    absl::Status granted = core.Grant(request, answer, asked.notes);
-    if (!granted.ok()) asked.result = std::move(granted);
-  } catch (const std::bad_alloc&) {
-    asked = {.result = core.NoMemory()};
+// With its callback. It is allocated before it is asked, and what refers to it fits into an AnyInvocable.
+template <class Response>
+struct Notified final : Typed<Response> {
+  using Result = typename Typed<Response>::Result;
+
+  template <class... Args>
+  Notified(Executor& on, const Args&... args) : Typed<Response>(args...), executor(on) {}
+
+  void Pass(std::shared_ptr<OrderCall> self) override {
+    executor.Schedule([self = std::move(self)] { static_cast<Notified&>(*self).Invoke(); });
   }
-  return asked;
-}
+  void Invoke() { std::move(done)(this->TakeAnswer()); }
 
-Asked<absl::Status> AskToEnd(LocalCore& core, OrderId id, bool gives_back) {
-  try {
-    LocalCore::PendingStatus ended = core.EndOrder(id, gives_back);
-    return {.result = std::move(ended.status), .notes = {.position = ended.position}};
-  } catch (const std::bad_alloc&) {
-    return {.result = core.NoMemory()};
-  }
-}
-
-template <class Result>
-Result Answered(LocalCore& core, Asked<Result>&& asked, const absl::Status& durable) {
-  if (absl::Status known = core.Outcome(asked.notes.position, durable); !known.ok()) {
-    asked.result = std::move(known);
-    asked.notes.refusal = Refusal::kNone;
-  }
-  if constexpr (!std::is_same_v<Result, absl::Status>) core.CountAnswer(asked.result.status(), asked.notes);
-  return std::move(asked.result);
-}
-
-template <class Result>
-Result Wait(LocalCore& core, Asked<Result>&& asked) {
-  const absl::Status durable = core.AwaitDurable(asked.notes.position);
-  return Answered(core, std::move(asked), durable);
-}
-
-// A callback and its answer. It is allocated before the call changes anything, and what refers to it fits into an
-// AnyInvocable, so nothing is allocated here later.
-template <class Result>
-struct Callback {
-  Callback(LocalCore& asked_core, Executor& on) : core(asked_core), executor(on) {}
-
-  LocalCore& core;
   Executor& executor;
   absl::AnyInvocable<void(Result)> done;
-  Asked<Result> asked;
-  bool is_answered = false;
-
-  void Answer(const absl::Status& durable) {
-    Result answer = Answered(core, std::move(asked), durable);
-    asked.result = std::move(answer);
-    is_answered = true;
-  }
-  void Invoke() { std::move(done)(std::move(asked.result)); }
 };
 
-template <class Result, class Ask>
-void Notify(LocalCore& core, Ask ask, Executor& executor, absl::AnyInvocable<void(Result)> done) {
-  std::shared_ptr<Callback<Result>> callback;
+template <class Response, class... Args>
+typename Typed<Response>::Result Ask(InventoryCore& core, const Args&... args) {
+  return Guarded(core, [&] {
+    Typed<Response> call(args...);
+    OrderCall* const asked = &call;
+    core.Await({&asked, 1});
+    return call.TakeAnswer();
+  });
+}
+
+// Without memory for the answers nothing is asked for.
+template <class Response, class Request, class... Kinds>
+std::vector<typename Typed<Response>::Result> AskAll(InventoryCore& core, std::span<const Request> requests,
+                                                     Kinds... kind) {
+  return Guarded(core, [&] {
+    std::vector<Typed<Response>> calls;
+    std::vector<OrderCall*> asked;
+    std::vector<typename Typed<Response>::Result> results;
+    calls.reserve(requests.size());
+    asked.reserve(requests.size());
+    results.reserve(requests.size());
+    for (const Request& request : requests) asked.push_back(&calls.emplace_back(kind..., request));
+    core.Await(asked);
+    for (Typed<Response>& call : calls) results.push_back(call.TakeAnswer());
+    return results;
+  });
+}
+
+template <class Response, class Done, class... Args>
+void AskLater(InventoryCore& core, std::string_view name, Executor& executor, Done done, const Args&... args) {
+  // Before anything has changed: nobody could use the order.
+  if (!done) base_internal::Fatal(base_internal::Concat("Inventory: ", name, "() was called without a callback"));
+  std::shared_ptr<Notified<Response>> call;
+  const absl::Status ready = Guarded(core, [&] {
+    call = std::make_shared<Notified<Response>>(executor, args...);
+    return absl::OkStatus();
+  });
+  if (!ready.ok()) return std::move(done)(ready);  // Not on the executor, which would need memory.
+  call->done = std::move(done);
   try {
-    callback = std::make_shared<Callback<Result>>(core, executor);
+    core.Notify(call);
   } catch (const std::bad_alloc&) {
-    return std::move(done)(Answered<Result>(core, {.result = core.NoMemory()}, absl::OkStatus()));
-  }
-  callback->done = std::move(done);
-  callback->asked = ask();
-  try {
-    core.WhenDurable(callback->asked.notes.position, [callback](const absl::Status& durable) {
-      callback->Answer(durable);
-      callback->executor.Schedule([callback] { callback->Invoke(); });
-    });
-  } catch (const std::bad_alloc&) {
-    // The ledger, or the executor, has no memory for it.
-    if (!callback->is_answered) callback->Answer(core.NoMemoryInDoubt());
-    callback->Invoke();
+    if (!call->is_answered) call->status = core.NoMemory();
+    call->Invoke();
   }
 }
 
-// Asks all before it waits for any. Without memory for the answers it asks none.
-template <class Result, class Request, class Ask>
-std::vector<Result> WaitForAll(LocalCore& core, std::span<const Request> requests, Ask ask) {
-  std::vector<Asked<Result>> asked;
-  std::vector<Result> results;
-  asked.reserve(requests.size());
-  results.reserve(requests.size());
-  for (const Request& request : requests) asked.push_back(ask(request));
-  for (Asked<Result>& one : asked) results.push_back(Wait(core, std::move(one)));
-  return results;
+absl::Status Change(InventoryCore& core, const SkuCall& call) {
+  return Guarded(core, [&] { return core.ChangeSku(call); });
+}
+
+// `answer`: what the call returns of a ReadCall that was answered.
+template <class Answer>
+auto Read(InventoryCore& core, ReadCall call, Answer answer) {
+  return Guarded(core, [&]() -> absl::StatusOr<std::decay_t<decltype(answer(call))>> {
+    if (absl::Status read = core.Read(call); !read.ok()) return read;
+    return answer(call);
+  });
 }
 
 }  // namespace
 
-absl::StatusOr<Reservation> LocalCore::Reserve(const ReserveRequest& request) {
-  return Wait(*this, AskFor<Reservation>(*this, request));
+absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) {
+  return Change(*core_, {.kind = SkuCall::Kind::kAdd, .name = "AddSku", .sku = sku, .options = &options});
 }
 
-void LocalCore::ReserveAsync(const ReserveRequest& request, Executor& executor,
+absl::Status Inventory::EnsureSku(std::string_view sku, const SkuOptions& options) {
+  return Change(*core_, {.kind = SkuCall::Kind::kEnsure, .name = "EnsureSku", .sku = sku, .options = &options});
+}
+
+absl::Status Inventory::RemoveSku(std::string_view sku) {
+  return Change(*core_, {.kind = SkuCall::Kind::kRemove, .name = "RemoveSku", .sku = sku});
+}
+
+absl::Status Inventory::Restock(const RestockRequest& request) {
+  return Change(*core_, {.kind = SkuCall::Kind::kRestock,
+                         .name = "Restock",
+                         .sku = request.sku,
+                         .units = request.quantity,
+                         .request_id = &request.request_id});
+}
+
+absl::Status Inventory::Restock(std::string_view sku, int64_t units) {
+  return Change(*core_, {.kind = SkuCall::Kind::kRestock, .name = "Restock", .sku = sku, .units = units});
+}
+
+absl::Status Inventory::Reshard(std::string_view sku, int32_t shards) {
+  return Change(*core_, {.kind = SkuCall::Kind::kReshard, .name = "Reshard", .sku = sku, .shards = shards});
+}
+
+absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) {
+  return Ask<Reservation>(*core_, request);
+}
+
+void Inventory::ReserveAsync(const ReserveRequest& request, Executor& executor,
                              absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
-  Notify(
-      *this, [&] { return AskFor<Reservation>(*this, request); }, executor, std::move(done));
+  AskLater<Reservation>(*core_, "ReserveAsync", executor, std::move(done), request);
 }
 
-std::vector<absl::StatusOr<Reservation>> LocalCore::ReserveMany(std::span<const ReserveRequest> requests) {
-  return WaitForAll<absl::StatusOr<Reservation>>(
-      *this, requests, [&](const ReserveRequest& request) { return AskFor<Reservation>(*this, request); });
+std::vector<absl::StatusOr<Reservation>> Inventory::ReserveMany(std::span<const ReserveRequest> requests) {
+  return AskAll<Reservation>(*core_, requests);
 }
 
-absl::StatusOr<BasketReservation> LocalCore::ReserveBasket(const BasketRequest& request) {
-  return Wait(*this, AskFor<BasketReservation>(*this, request));
+absl::StatusOr<BasketReservation> Inventory::ReserveBasket(const BasketRequest& request) {
+  return Ask<BasketReservation>(*core_, request);
 }
 
-void LocalCore::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+void Inventory::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                                    absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
-  Notify(
-      *this, [&] { return AskFor<BasketReservation>(*this, request); }, executor, std::move(done));
+  AskLater<BasketReservation>(*core_, "ReserveBasketAsync", executor, std::move(done), request);
 }
 
-absl::StatusOr<Order> LocalCore::Take(const TakeRequest& request) { return Wait(*this, AskFor<Order>(*this, request)); }
+absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) { return Ask<Order>(*core_, request); }
 
-void LocalCore::TakeAsync(const TakeRequest& request, Executor& executor,
+void Inventory::TakeAsync(const TakeRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
-  Notify(
-      *this, [&] { return AskFor<Order>(*this, request); }, executor, std::move(done));
+  AskLater<Order>(*core_, "TakeAsync", executor, std::move(done), request);
 }
 
-std::vector<absl::StatusOr<Order>> LocalCore::TakeMany(std::span<const TakeRequest> requests) {
-  return WaitForAll<absl::StatusOr<Order>>(*this, requests,
-                                           [&](const TakeRequest& request) { return AskFor<Order>(*this, request); });
+std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeRequest> requests) {
+  return AskAll<Order>(*core_, requests);
 }
 
-absl::Status LocalCore::Commit(OrderId id) { return Wait(*this, AskToEnd(*this, id, false)); }
+absl::Status Inventory::Commit(OrderId id) { return Ask<absl::Status>(*core_, Kind::kCommit, id); }
 
-void LocalCore::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  Notify(
-      *this, [&] { return AskToEnd(*this, id, false); }, executor, std::move(done));
+void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  AskLater<absl::Status>(*core_, "CommitAsync", executor, std::move(done), Kind::kCommit, id);
 }
 
-std::vector<absl::Status> LocalCore::CommitMany(std::span<const OrderId> ids) {
-  return WaitForAll<absl::Status>(*this, ids, [&](OrderId id) { return AskToEnd(*this, id, false); });
+std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) {
+  return AskAll<absl::Status>(*core_, ids, Kind::kCommit);
 }
 
-absl::Status LocalCore::Cancel(OrderId id) { return Wait(*this, AskToEnd(*this, id, true)); }
+absl::Status Inventory::Cancel(OrderId id) { return Ask<absl::Status>(*core_, Kind::kCancel, id); }
 
-void LocalCore::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  Notify(
-      *this, [&] { return AskToEnd(*this, id, true); }, executor, std::move(done));
+void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  AskLater<absl::Status>(*core_, "CancelAsync", executor, std::move(done), Kind::kCancel, id);
 }
 
-std::vector<absl::Status> LocalCore::CancelMany(std::span<const OrderId> ids) {
-  return WaitForAll<absl::Status>(*this, ids, [&](OrderId id) { return AskToEnd(*this, id, true); });
+std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) {
+  return AskAll<absl::Status>(*core_, ids, Kind::kCancel);
 }
 
-}  // namespace stockade::inventory_internal
+absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {
+  return Read(*core_, {.kind = ReadCall::Kind::kState, .order = id}, [](ReadCall& call) { return call.state; });
+}
+
+absl::StatusOr<int64_t> Inventory::Available(std::string_view sku) const {
+  return Read(*core_, {.kind = ReadCall::Kind::kAvailable, .name = "Available", .sku = sku},
+              [](ReadCall& call) { return call.of_sku.available; });
+}
+
+absl::StatusOr<StockFigures> Inventory::Figures(std::string_view sku) const {
+  return Read(*core_, {.kind = ReadCall::Kind::kFigures, .name = "Figures", .sku = sku}, [](ReadCall& call) {
+    const SkuSnapshot& read = call.of_sku;
+    return StockFigures{.granted = read.granted, .available = read.available, .held = read.held, .sold = read.sold};
+  });
+}
+
+absl::StatusOr<SkuSnapshot> Inventory::Snapshot(std::string_view sku) const {
+  return Read(*core_, {.kind = ReadCall::Kind::kSnapshot, .name = "Snapshot", .sku = sku},
+              [](ReadCall& call) { return std::move(call.of_sku); });
+}
+
+std::vector<SkuSnapshot> Inventory::Snapshot() const {
+  auto all = Read(*core_, {.kind = ReadCall::Kind::kSnapshots}, [](ReadCall& call) { return std::move(call.all); });
+  return all.ok() ? *std::move(all) : std::vector<SkuSnapshot>();
+}
+
+absl::Status Inventory::Health() const {
+  return Guarded(*core_, [&] { return core_->Health(); });
+}
+
+}  // namespace stockade

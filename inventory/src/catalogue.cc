@@ -7,13 +7,6 @@
 #include "stockade/base/printable.h"
 
 namespace stockade::inventory_internal {
-namespace {
-
-// A restock returns no order.
-void NoAnswer(const OrderRecord&, OrderState) {}
-
-}  // namespace
-
 Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available) {
   if (FindNamed(sku) != nullptr) return nullptr;
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
@@ -34,18 +27,22 @@ Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int
   return added;
 }
 
-absl::Status LocalCore::AddSku(std::string_view sku, const SkuOptions& options) {
-  return AddItem("AddSku", sku, options, false);
-}
-
-absl::Status LocalCore::EnsureSku(std::string_view sku, const SkuOptions& options) {
-  return AddItem("EnsureSku", sku, options, true);
-}
-
-absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, const SkuOptions& options,
-                                bool may_exist) {
+absl::Status LocalCore::ChangeSku(const SkuCall& call) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (absl::Status valid = checks_.CheckNewSku(call, sku, options); !valid.ok()) return valid;
+  switch (call.kind) {
+    case SkuCall::Kind::kAdd:
+    case SkuCall::Kind::kEnsure: return AddSku(call);
+    case SkuCall::Kind::kRemove: return RemoveSku(call);
+    case SkuCall::Kind::kRestock: return Restock(call);
+    case SkuCall::Kind::kReshard: return Reshard(call);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCore::AddSku(const SkuCall& call) {
+  const std::string_view sku = call.sku;
+  const SkuOptions& options = *call.options;
+  if (absl::Status valid = checks_.CheckNewSku(call.name, sku, options); !valid.ok()) return valid;
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
     const base_internal::MutexLock changes(sku_changes_mutex_);
@@ -54,7 +51,7 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
       const Item& known = *found;
       // What it is now may not be durable yet.
       PendingStatus existing{.position = known.position};
-      if (!may_exist || known.removed()) {
+      if (call.kind == SkuCall::Kind::kAdd || known.removed()) {
         existing.status = checks_.SkuExists(sku, known.removed());
       } else if (known.per_buyer_limit != options.per_buyer_limit) {
         existing.status = checks_.OtherBuyerLimit(sku, known.per_buyer_limit, options.per_buyer_limit);
@@ -78,22 +75,21 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
     std::move(undo).Cancel();
     return {.position = position};
   }();
-  absl::Status status = Finish(added, AwaitDurable(added.position));
+  absl::Status status = Finish(added);
   if (status.ok() && item != nullptr) AddSkuGauges(*item);
   return status;
 }
 
-absl::Status LocalCore::RemoveSku(std::string_view sku) {
-  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  Item* const item = FindItem(sku);
-  if (item == nullptr) return checks_.NoSuchSku("RemoveSku", sku);
+absl::Status LocalCore::RemoveSku(const SkuCall& call) {
+  Item* const item = FindItem(call.sku);
+  if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
   const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
     const base_internal::MutexLock changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
     const base_internal::MutexLock lock(item->mutex);
     const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
-    if (item->removed()) return {.status = checks_.NoSuchSku("RemoveSku", sku), .position = item->position};
+    if (item->removed()) return {.status = checks_.NoSuchSku(call.name, call.sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
     absl::Cleanup undo = [&] {
       if (withdrawn > 0) (void)item->stock->Deposit(withdrawn);  // Nobody has missed them.
@@ -111,7 +107,7 @@ absl::Status LocalCore::RemoveSku(std::string_view sku) {
     item->withdrawn = std::move(item->stock);
     return {.position = position};
   }();
-  absl::Status removed = Finish(withdrawal, AwaitDurable(withdrawal.position));
+  absl::Status removed = Finish(withdrawal);
   if (!removed.ok()) return removed;
   {
     const base_internal::MutexLock lock(item->mutex);
@@ -121,35 +117,30 @@ absl::Status LocalCore::RemoveSku(std::string_view sku) {
   return removed;
 }
 
-absl::Status LocalCore::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
-  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
+absl::Status LocalCore::Restock(const SkuCall& call) {
+  if (absl::Status valid = checks_.CheckRestock(call.request_id, call.sku, call.units); !valid.ok()) return valid;
   const std::string none;
-  const RequestLine line{.sku = sku, .quantity = units};
-  const Request request{.kind = LedgerRecord::Kind::kRestock,
-                        .lines = {&line, 1},
-                        .request_id = request_id == nullptr ? none : *request_id,
-                        .buyer = none,
-                        .ttl = absl::InfiniteDuration(),
-                        .answer = NoAnswer};
+  OrderCall request(LedgerRecord::Kind::kRestock, call.request_id == nullptr ? none : *call.request_id, none,
+                    absl::InfiniteDuration());
+  request.lines.push_back({.sku = call.sku, .quantity = call.units});
   const PendingStatus deposit = [&] {
     const base_internal::MutexLock changes(sku_changes_mutex_);
-    if (request_id == nullptr) return Deposit(request, nullptr, 0);
-    const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
+    if (call.request_id == nullptr) return Deposit(request, nullptr, 0);
+    const uint64_t fingerprint = orders_.FingerprintOf(*call.request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
     const base_internal::MutexLock lock(stripe.mutex);
-    const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, *clock_);
+    const OrderBook::Found found = orders_.Find(stripe, fingerprint, *call.request_id, *clock_);
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
-    if (found.forgotten) return PendingStatus{.status = checks_.Forgotten(*request_id), .position = position};
+    if (found.forgotten) return PendingStatus{.status = checks_.Forgotten(*call.request_id), .position = position};
     if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
     absl::Status same = CheckSame(request, *found.record);
     if (same.ok()) metrics_.Add(kRepeats);
     return PendingStatus{.status = std::move(same), .position = position};
   }();
-  return Finish(deposit, AwaitDurable(deposit.position));
+  return Finish(deposit);
 }
 
-LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint) {
+LocalCore::PendingStatus LocalCore::Deposit(const OrderCall& request, OrderBook::Stripe* stripe, uint64_t fingerprint) {
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
   if (item == nullptr) return {.status = checks_.NoSuchSku("Restock", sku)};
@@ -167,14 +158,14 @@ LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::S
     stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
     const Instant now = clock_->Now();
     auto added = std::make_shared<OrderRecord>(RestockRecord(
-        orders_.NextId(*stripe), fingerprint, {.item = item, .quantity = units}, request.request_id, now));
+        orders_.NextId(*stripe), fingerprint, {.item = item, .quantity = units}, *request.request_id, now));
     (void)orders_.Add(*stripe, added, now);
     record = std::move(added);
   }
   const auto make = [&] {
     return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
                         .order_id = record == nullptr ? 0 : record->id,
-                        .request_id = request.request_id,
+                        .request_id = *request.request_id,
                         .lines = {{item->sku, units}}};
   };
   const uint64_t position =
@@ -187,12 +178,12 @@ LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::S
   return {.position = position};
 }
 
-absl::Status LocalCore::Reshard(std::string_view sku, int32_t shards) {
-  Item* const item = FindItem(sku);
-  if (item == nullptr) return checks_.NoSuchSku("Reshard", sku);
+absl::Status LocalCore::Reshard(const SkuCall& call) {
+  Item* const item = FindItem(call.sku);
+  if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
   const base_internal::MutexLock lock(item->mutex);
-  if (item->removed()) return checks_.NoSuchSku("Reshard", sku);
-  return item->stock->Reshard(shards);
+  if (item->removed()) return checks_.NoSuchSku(call.name, call.sku);
+  return item->stock->Reshard(call.shards);
 }
 
 }  // namespace stockade::inventory_internal

@@ -14,52 +14,31 @@ using Kind = LedgerRecord::Kind;
 // is a tenth of one. The help of stockade_inventory_reserve_seconds states it.
 constexpr uint64_t kReserveSampling = 64;
 
+// `state`: the record's own may change at any time.
+void MakeAnswer(OrderCall& call, const OrderRecord& record, OrderState state) {
+  Granted granted{.id = record.id,
+                  .state = state,
+                  .expires_at = record.expires_at,
+                  .request_id = record.request_id,
+                  .buyer = record.buyer,
+                  .sku = record.lines[0].item->sku,
+                  .quantity = record.lines[0].quantity};
+  if (record.kind == Kind::kReserveBasket) granted.lines = LinesOf<std::vector<OrderLine>>(record);
+  call.Make(std::move(granted));
+}
+
 }  // namespace
 
-absl::Status LocalCore::Grant(const ReserveRequest& request, MakeAnswer answer, GrantNotes& notes) {
-  const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return GrantLines({.kind = Kind::kReserve,
-                     .lines = {&line, 1},
-                     .request_id = request.request_id,
-                     .buyer = request.buyer,
-                     .ttl = request.ttl,
-                     .answer = answer},
-                    notes);
-}
-
-absl::Status LocalCore::Grant(const TakeRequest& request, MakeAnswer answer, GrantNotes& notes) {
-  const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return GrantLines({.kind = Kind::kTake,
-                     .lines = {&line, 1},
-                     .request_id = request.request_id,
-                     .buyer = request.buyer,
-                     .ttl = absl::InfiniteDuration(),
-                     .answer = answer},
-                    notes);
-}
-
-absl::Status LocalCore::Grant(const BasketRequest& request, MakeAnswer answer, GrantNotes& notes) {
-  absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
-  if (!lines.ok()) return std::move(lines).status();
-  return GrantLines({.kind = Kind::kReserveBasket,
-                     .lines = *lines,
-                     .request_id = request.request_id,
-                     .buyer = request.buyer,
-                     .ttl = request.ttl,
-                     .answer = answer},
-                    notes);
-}
-
-absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
-  notes.timed = IsTimed();
-  if (notes.timed) notes.start = clock_->Now();
+absl::Status LocalCore::Grant(OrderCall& call) {
+  call.timed = IsTimed();
+  if (call.timed) call.start = clock_->Now();
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
+  if (absl::Status valid = checks_.Check(call); !valid.ok()) return valid;
   ItemLines lines;
   bool has_limit = false;
   {
     const RankedReadLock lock(catalogue_mutex_);
-    for (const RequestLine& line : request.lines) {
+    for (const RequestLine& line : call.lines) {
       // Field by field: a copy of a pair that was written in halves waits until both are in the cache.
       ItemLine& added = lines.emplace_back();
       added.item = Named(line.sku);
@@ -68,58 +47,46 @@ absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
       has_limit |= added.item == nullptr || added.item->per_buyer_limit != 0;
     }
   }
-  const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
+  const uint64_t fingerprint = orders_.FingerprintOf(*call.request_id);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
+  const BuyerBook::Lock buyer_lock = LockBuyer(has_limit, *call.buyer);
   const base_internal::MutexLock lock(stripe.mutex);
-  return FindOrTake(request, fingerprint, std::move(lines), stripe, notes);
+  return FindOrTake(call, fingerprint, std::move(lines), stripe);
 }
 
-void LocalCore::CountAnswer(const absl::Status& answered, const GrantNotes& notes) {
-  if (!answered.ok()) {
-    metrics_.Add(RefusalMetric(notes.refusal != Refusal::kNone ? notes.refusal : RefusalOf(answered)));
-  } else if (notes.timed) {
-    metrics_.ObserveSpan(kReserveSeconds, notes.start, clock_->Now());
+void LocalCore::CountAnswer(const OrderCall& call) {
+  if (!call.status.ok()) {
+    metrics_.Add(RefusalMetric(call.refusal != Refusal::kNone ? call.refusal : RefusalOf(call.status)));
+  } else if (call.timed) {
+    metrics_.ObserveSpan(kReserveSeconds, call.start, clock_->Now());
   }
 }
 
-absl::Status LocalCore::CheckRequest(Request& request) const {
-  if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
-  for (const RequestLine& line : request.lines) {
-    absl::Status valid = checks_.CheckLine(request.request_id, line.sku, line.quantity);
-    if (!valid.ok()) return valid;
-  }
-  return checks_.CheckTtl(request.request_id, request.ttl);
-}
-
-absl::Status LocalCore::FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                   OrderBook::Stripe& stripe, GrantNotes& notes) {
-  const OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, *clock_);
+absl::Status LocalCore::FindOrTake(OrderCall& call, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe) {
+  const OrderBook::Found found = orders_.Find(stripe, fingerprint, *call.request_id, *clock_);
   // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.
-  if (found.record != nullptr) notes.position = found.record->position;
-  if (found.forgotten) return checks_.Forgotten(request.request_id);
-  if (found.record != nullptr) return AnswerAgain(request, stripe, *found.record, notes);
-  if (absl::Status allowed = CheckBuyer(request, lines); !allowed.ok()) return allowed;
-  return TakeNew(request, fingerprint, std::move(lines), stripe, notes);
+  if (found.record != nullptr) call.position = found.record->position;
+  if (found.forgotten) return checks_.Forgotten(*call.request_id);
+  if (found.record != nullptr) return AnswerAgain(call, stripe, *found.record);
+  if (absl::Status allowed = CheckBuyer(call, lines); !allowed.ok()) return allowed;
+  return TakeNew(call, fingerprint, std::move(lines), stripe);
 }
 
-absl::Status LocalCore::AnswerAgain(const Request& request, OrderBook::Stripe& stripe, OrderRecord& record,
-                                    GrantNotes& notes) {
-  if (absl::Status same = CheckSame(request, record); !same.ok()) return same;
+absl::Status LocalCore::AnswerAgain(OrderCall& call, OrderBook::Stripe& stripe, OrderRecord& record) {
+  if (absl::Status same = CheckSame(call, record); !same.ok()) return same;
   const Instant at = clock_->Now();
   const bool is_due = record.IsDue(at);
-  request.answer(record, is_due ? OrderState::kExpired : record.state);
+  MakeAnswer(call, record, is_due ? OrderState::kExpired : record.state);
   if (is_due) {
     End(stripe, record, Kind::kExpire, at);
-    notes.position = record.position;
+    call.position = record.position;
   }
   metrics_.Add(kRepeats);
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                OrderBook::Stripe& stripe, GrantNotes& notes) {
-  if (absl::Status taken = TakeUnits(request, lines, notes); !taken.ok()) return taken;
+absl::Status LocalCore::TakeNew(OrderCall& call, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe) {
+  if (absl::Status taken = TakeUnits(call, lines); !taken.ok()) return taken;
   const Instant now = clock_->Now();
   // Without memory the units go back. Until then they count as neither held nor sold, so requests that miss them are
   // told that they may come back (kAllHeld), not that they are sold.
@@ -131,13 +98,13 @@ absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, It
     if (is_in_book) orders_.Withdraw(stripe, record);
     for (const ItemLine& line : *taken) {
       (void)line.item->stock->Deposit(line.quantity);
-      if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, request.buyer, 0);
+      if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, *call.buyer, 0);
     }
   };
-  record = NewRecord(request, fingerprint, orders_.NextId(stripe), now);
+  record = NewRecord(call, fingerprint, orders_.NextId(stripe), now);
   record->lines = std::move(lines);
   taken = &record->lines;
-  request.answer(*record, record->state);
+  MakeAnswer(call, *record, record->state);
   MakeRoomForBuyer(*record);
   const bool is_first_due = orders_.Add(stripe, record, now);
   is_in_book = true;
@@ -150,30 +117,30 @@ absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, It
                         .expires_at = record->expires_at,
                         .ttl = record->ttl};
   };
-  notes.position = Carry({"grant: units taken, before the append", "grant: appended", "grant: counted"}, make,
-                         [&](uint64_t position) {
-                           record->position = position;
-                           CountTaken(*record);
-                         });
+  call.position = Carry({"grant: units taken, before the append", "grant: appended", "grant: counted"}, make,
+                        [&](uint64_t position) {
+                          record->position = position;
+                          CountTaken(*record);
+                        });
   std::move(undo).Cancel();
   if (is_first_due) reaper_->WakeBy(record->deadline);
-  metrics_.Add(request.kind == Kind::kTake ? kTakes : kReservations);
+  metrics_.Add(call.kind == Kind::kTake ? kTakes : kReservations);
   return absl::OkStatus();
 }
 
 // Without its lines.
-std::shared_ptr<OrderRecord> LocalCore::NewRecord(const Request& request, uint64_t fingerprint, OrderId id,
+std::shared_ptr<OrderRecord> LocalCore::NewRecord(const OrderCall& call, uint64_t fingerprint, OrderId id,
                                                   Instant now) const {
-  const bool reserve = request.kind != Kind::kTake;
+  const bool reserve = call.kind != Kind::kTake;
   auto record = std::make_shared<OrderRecord>();
   record->id = id;
   record->fingerprint = fingerprint;
-  record->kind = request.kind;
-  record->request_id = request.request_id;
-  record->buyer = request.buyer;
-  record->ttl = request.ttl;
-  record->expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + request.ttl) : absl::InfiniteFuture();
-  record->deadline = reserve ? now + request.ttl : Instant::InfiniteFuture();
+  record->kind = call.kind;
+  record->request_id = *call.request_id;
+  record->buyer = *call.buyer;
+  record->ttl = call.ttl;
+  record->expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + call.ttl) : absl::InfiniteFuture();
+  record->deadline = reserve ? now + call.ttl : Instant::InfiniteFuture();
   record->state = reserve ? OrderState::kHeld : OrderState::kSold;
   if (!reserve) record->ended_at = now;
   return record;
@@ -184,28 +151,28 @@ bool LocalCore::IsTimed() const {
   return metrics_.enabled() && (ledger_ != nullptr || calls++ % kReserveSampling == 0);
 }
 
-absl::Status LocalCore::TakeUnits(const Request& request, const ItemLines& lines, GrantNotes& notes) {
+absl::Status LocalCore::TakeUnits(OrderCall& call, const ItemLines& lines) {
   for (size_t i = 0; i < lines.size(); ++i) {
     const Item* const item = lines[i].item;
     if (item != nullptr && !item->removed()) continue;
-    return checks_.UnknownSku(request.lines[i].sku);
+    return checks_.UnknownSku(call.lines[i].sku);
   }
   if (lines.size() == 1) {
-    return lines[0].item->stock->Take(lines[0].quantity) ? absl::OkStatus() : Short(lines[0], notes);
+    return lines[0].item->stock->Take(lines[0].quantity) ? absl::OkStatus() : Short(lines[0], call);
   }
   absl::InlinedVector<StockLine, 4> wanted;
   wanted.reserve(lines.size());
   for (const auto& [item, quantity] : lines) wanted.push_back({.stock = item->stock.get(), .units = quantity});
   const StockLine* const missing = ShardedStock::TakeTogether(wanted);
-  return missing == nullptr ? absl::OkStatus() : Short(lines[static_cast<size_t>(missing - wanted.data())], notes);
+  return missing == nullptr ? absl::OkStatus() : Short(lines[static_cast<size_t>(missing - wanted.data())], call);
 }
 
-const absl::Status& LocalCore::Short(const ItemLine& wanted, GrantNotes& notes) const {
+const absl::Status& LocalCore::Short(const ItemLine& wanted, OrderCall& call) const {
   // What is neither sold nor there is held, or on its way.
   Item& item = *wanted.item;
   const int64_t sold = item.units.sold();  // First: what is granted, and sold, meanwhile must not count as sold alone.
   const bool held = item.granted() - sold >= wanted.quantity;
-  notes.refusal = held ? Refusal::kAllHeld : Refusal::kSoldOut;
+  call.refusal = held ? Refusal::kAllHeld : Refusal::kSoldOut;
   return held ? item.all_held.Get([&] { return checks_.AllHeld(item.sku); })
               : item.sold_out.Get([&] { return checks_.SoldOut(item.sku); });
 }
@@ -224,33 +191,32 @@ void LocalCore::CountTaken(const OrderRecord& record) noexcept {
   }
 }
 
-absl::Status LocalCore::CheckBuyer(const Request& request, const ItemLines& lines) {
+absl::Status LocalCore::CheckBuyer(const OrderCall& call, const ItemLines& lines) {
   for (const ItemLine& line : lines) {
     if (line.item == nullptr || !line.item->counts_buyers()) continue;
     const Item& item = *line.item;
-    if (request.buyer.empty()) return checks_.MissingBuyer(request.request_id, item.sku);
-    const int64_t has = buyers_.Units(item, request.buyer);
+    if (call.buyer->empty()) return checks_.MissingBuyer(*call.request_id, item.sku);
+    const int64_t has = buyers_.Units(item, *call.buyer);
     if (line.quantity <= item.per_buyer_limit - has) continue;
-    return checks_.OverBuyerLimit(request.buyer, has, {.sku = item.sku, .quantity = line.quantity},
-                                  item.per_buyer_limit);
+    return checks_.OverBuyerLimit(*call.buyer, has, {.sku = item.sku, .quantity = line.quantity}, item.per_buyer_limit);
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::CheckSame(const Request& request, const OrderRecord& record) const {
-  const auto differs = [&](std::string_view what) { return checks_.Mismatch(request.request_id, what); };
-  if (request.kind != record.kind) return differs(RequestChecks::kCallKind);
-  if (request.buyer != record.buyer) return differs("buyer");
-  if (!std::ranges::equal(request.lines, record.lines, {}, &RequestLine::sku,
+absl::Status LocalCore::CheckSame(const OrderCall& call, const OrderRecord& record) const {
+  const auto differs = [&](std::string_view what) { return checks_.Mismatch(*call.request_id, what); };
+  if (call.kind != record.kind) return differs(RequestChecks::kCallKind);
+  if (*call.buyer != record.buyer) return differs("buyer");
+  if (!std::ranges::equal(call.lines, record.lines, {}, &RequestLine::sku,
                           [](const ItemLine& line) { return std::string_view(line.item->sku); })) {
     return differs("sku");
   }
-  if (!std::ranges::equal(request.lines, record.lines, {}, &RequestLine::quantity, &ItemLine::quantity)) {
+  if (!std::ranges::equal(call.lines, record.lines, {}, &RequestLine::quantity, &ItemLine::quantity)) {
     return differs("quantity");
   }
   // A ledger that does not keep the ttl leaves an infinite one beside a finite expires_at: nothing to compare with.
   const bool ttl_known = record.ttl != absl::InfiniteDuration() || record.expires_at == absl::InfiniteFuture();
-  if (request.kind != Kind::kTake && ttl_known && request.ttl != record.ttl) return differs("ttl");
+  if (call.kind != Kind::kTake && ttl_known && call.ttl != record.ttl) return differs("ttl");
   return absl::OkStatus();
 }
 

@@ -2,24 +2,50 @@
 #define STOCKADE_INVENTORY_INVENTORY_CORE_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "stockade/base/executor.h"
+#include "order_call.h"
 #include "stockade/base/export.h"
 #include "stockade/inventory/inventory.h"
 
 namespace stockade::inventory_internal {
 
-// What stands behind an Inventory: one function for each of its calls, with the contract that inventory.h states.
+// A change of a SKU, with the fields that its kind uses.
+struct SkuCall {
+  enum class Kind { kAdd, kEnsure, kRemove, kRestock, kReshard };
+
+  Kind kind;
+  std::string_view name;  // Of the call, for messages.
+  std::string_view sku;
+  const SkuOptions* options = nullptr;      // kAdd, kEnsure
+  int64_t units = 0;                        // kRestock
+  const std::string* request_id = nullptr;  // kRestock; null without one.
+  int32_t shards = 0;                       // kReshard
+};
+
+// A question, with the fields that its kind uses, and then its answer.
+struct ReadCall {
+  enum class Kind { kState, kAvailable, kFigures, kSnapshot, kSnapshots };
+
+  Kind kind;
+  std::string_view name = {};  // Of the call, for messages.
+  std::string_view sku = {};   // kAvailable, kFigures, kSnapshot
+  OrderId order = 0;           // kState
+
+  OrderState state = OrderState::kHeld;
+  SkuSnapshot of_sku = {};  // As far as the kind tells it.
+  std::vector<SkuSnapshot> all = {};
+};
+
+// What stands behind an Inventory. Its calls have the contract that inventory.h states; call_forms.cc has their forms.
 // Inventory calls CheckNotForked() before each of the others, and destroys the core unless it is InForkedChild().
 //
-// A call may throw std::bad_alloc if it has changed nothing and has no callback. Inventory returns NoMemory() then.
+// Except for Notify(), a call may throw std::bad_alloc if it has changed nothing. Inventory returns NoMemory() then.
 class STOCKADE_EXPORT InventoryCore {
  public:
   InventoryCore();
@@ -28,40 +54,14 @@ class STOCKADE_EXPORT InventoryCore {
   InventoryCore(const InventoryCore&) = delete;
   InventoryCore& operator=(const InventoryCore&) = delete;
 
-  virtual absl::Status AddSku(std::string_view sku, const SkuOptions& options) = 0;
-  virtual absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) = 0;
-  virtual absl::Status RemoveSku(std::string_view sku) = 0;
-  // `request_id`: null without one.
-  virtual absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) = 0;
-  virtual absl::Status Reshard(std::string_view sku, int32_t shards) = 0;
-
-  virtual absl::StatusOr<Reservation> Reserve(const ReserveRequest& request) = 0;
-  virtual void ReserveAsync(const ReserveRequest& request, Executor& executor,
-                            absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) = 0;
-  virtual std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests) = 0;
-
-  virtual absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request) = 0;
-  virtual void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
-                                  absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) = 0;
-
-  virtual absl::StatusOr<Order> Take(const TakeRequest& request) = 0;
-  virtual void TakeAsync(const TakeRequest& request, Executor& executor,
-                         absl::AnyInvocable<void(absl::StatusOr<Order>)> done) = 0;
-  virtual std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests) = 0;
-
-  virtual absl::Status Commit(OrderId id) = 0;
-  virtual void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) = 0;
-  virtual std::vector<absl::Status> CommitMany(std::span<const OrderId> ids) = 0;
-
-  virtual absl::Status Cancel(OrderId id) = 0;
-  virtual void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) = 0;
-  virtual std::vector<absl::Status> CancelMany(std::span<const OrderId> ids) = 0;
-
-  virtual absl::StatusOr<OrderState> StateOf(OrderId id) = 0;
-  virtual absl::StatusOr<int64_t> Available(std::string_view sku) = 0;
-  virtual absl::StatusOr<StockFigures> Figures(std::string_view sku) = 0;
-  virtual absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) = 0;
-  virtual std::vector<SkuSnapshot> Snapshot() = 0;
+  // Asks for all `calls`, which are of one type, and blocks until each has its answer. Calls with one request id are
+  // asked one after another.
+  virtual void Await(std::span<OrderCall* const> calls) = 0;
+  // Asks for `call`, and has it Pass() its answer once it has that, perhaps at once. Throws std::bad_alloc if there is
+  // no memory to do so on this thread: if the call is not answered then, it was not asked for.
+  virtual void Notify(std::shared_ptr<OrderCall> call) = 0;
+  virtual absl::Status ChangeSku(const SkuCall& call) = 0;
+  virtual absl::Status Read(ReadCall& call) = 0;
   virtual absl::Status Health() const = 0;
 
   // kUnavailable: nothing has changed, because there is no memory. A copy of it allocates nothing.

@@ -36,19 +36,53 @@ LocalCore::~LocalCore() {
   ledger_.reset();
 }
 
+void LocalCore::Await(std::span<OrderCall* const> calls) {
+  for (OrderCall* const call : calls) Ask(*call);
+  for (OrderCall* const call : calls) Answer(*call, AwaitDurable(call->position));
+}
+
+void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
+  OrderCall& asked = *call;
+  asked.core = this;
+  Ask(asked);
+  const auto answer = [call = std::move(call)](const absl::Status& durable) {
+    call->core->Answer(*call, durable);
+    call->Pass(call);
+  };
+  if (asked.position == 0) return answer(absl::OkStatus());
+  try {
+    ledger_->NotifyDurable(asked.position, answer);
+  } catch (const std::bad_alloc&) {
+    if (!asked.is_answered) Answer(asked, checks_.NoMemoryInDoubt());
+    throw;
+  }
+}
+
+void LocalCore::Ask(OrderCall& call) {
+  try {
+    call.status = call.is_request() ? Grant(call) : EndOrder(call);
+  } catch (const std::bad_alloc&) {
+    call.status = NoMemory();
+    call.position = 0;
+    call.refusal = Refusal::kNone;
+    call.timed = false;
+  }
+}
+
+void LocalCore::Answer(OrderCall& call, const absl::Status& durable) {
+  if (absl::Status known = Outcome(call.position, durable); !known.ok()) {
+    call.status = std::move(known);
+    call.refusal = Refusal::kNone;
+  }
+  if (call.is_request()) CountAnswer(call);
+  call.is_answered = true;
+}
+
 absl::Status LocalCore::AwaitDurable(uint64_t position) const {
   try {
     return position == 0 ? absl::OkStatus() : ledger_->AwaitDurable(position);
   } catch (const std::bad_alloc&) {
     return checks_.NoMemoryInDoubt();
-  }
-}
-
-void LocalCore::WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
-  if (position == 0) {
-    done(absl::OkStatus());
-  } else {
-    ledger_->NotifyDurable(position, std::move(done));
   }
 }
 
@@ -68,8 +102,8 @@ absl::Status LocalCore::Outcome(uint64_t position, const absl::Status& durable) 
   }
 }
 
-absl::Status LocalCore::Finish(PendingStatus settled, const absl::Status& durable) {
-  absl::Status outcome = Outcome(settled.position, durable);
+absl::Status LocalCore::Finish(PendingStatus settled) {
+  absl::Status outcome = Outcome(settled.position, AwaitDurable(settled.position));
   return outcome.ok() ? std::move(settled.status) : outcome;
 }
 
@@ -95,25 +129,6 @@ absl::Status LocalCore::LedgerHealth() const {
   absl::Status health = ledger_->Health();
   if (health.ok()) return health;
   return absl::Status(health.code(), Concat("the ledger writes nothing: ", health.message()));
-}
-
-absl::StatusOr<int64_t> LocalCore::Available(std::string_view sku) {
-  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  const RankedReadLock lock(catalogue_mutex_);
-  const Item* const item = Named(sku);
-  if (item == nullptr || item->removed()) return checks_.NoSuchSku("Available", sku);
-  return item->stock->Available();
-}
-
-absl::StatusOr<StockFigures> LocalCore::Figures(std::string_view sku) {
-  Item* const item = FindItem(sku);
-  if (item == nullptr) return checks_.NoSuchSku("Figures", sku);
-  const auto orders = LockAllOrders();
-  const base_internal::MutexLock lock(item->mutex);
-  return StockFigures{.granted = item->granted(),
-                      .available = item->removed() ? 0 : item->stock->Available(),
-                      .held = item->units.held(),
-                      .sold = item->units.sold()};
 }
 
 BuyerBook::Lock LocalCore::LockBuyer(bool has_limit, const std::string& buyer) {

@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
-#include "absl/functional/function_ref.h"
 #include "absl/hash/hash.h"
 #include "buyer_book.h"
 #include "inventory_core.h"
@@ -42,88 +40,22 @@ namespace stockade::inventory_internal {
 // under none.
 class LocalCore final : public InventoryCore {
  public:
-  // What a grant leaves for the end of its call.
-  struct GrantNotes {
-    // The answer, which may be a refusal, is valid once the record at this position is durable.
-    uint64_t position = 0;
-    // For stockade_inventory_reserve_seconds, if `timed`.
-    Instant start = {};
-    bool timed = false;
-    // Of the answer, if it is known without a look at its status.
-    Refusal refusal = Refusal::kNone;
-  };
-  struct PendingStatus {
-    absl::Status status = {};
-    uint64_t position = 0;
-  };
-  // Makes the answer to a request from its order, of which only the state changes later. It is called before the order
-  // exists, and may throw std::bad_alloc.
-  using MakeAnswer = absl::FunctionRef<void(const OrderRecord&, OrderState)>;
-
   explicit LocalCore(InventoryOptions options);
   ~LocalCore() override;
 
   // Once, before any other call: takes over what the ledger recovered, and starts the reaper.
   absl::Status Recover();
 
-  absl::Status AddSku(std::string_view sku, const SkuOptions& options) override;
-  absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) override;
-  absl::Status RemoveSku(std::string_view sku) override;
-  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) override;
-  absl::Status Reshard(std::string_view sku, int32_t shards) override;
-
-  // call_forms.cc
-  absl::StatusOr<Reservation> Reserve(const ReserveRequest& request) override;
-  void ReserveAsync(const ReserveRequest& request, Executor& executor,
-                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) override;
-  std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests) override;
-  absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request) override;
-  void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
-                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) override;
-  absl::StatusOr<Order> Take(const TakeRequest& request) override;
-  void TakeAsync(const TakeRequest& request, Executor& executor,
-                 absl::AnyInvocable<void(absl::StatusOr<Order>)> done) override;
-  std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests) override;
-  absl::Status Commit(OrderId id) override;
-  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
-  std::vector<absl::Status> CommitMany(std::span<const OrderId> ids) override;
-  absl::Status Cancel(OrderId id) override;
-  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
-  std::vector<absl::Status> CancelMany(std::span<const OrderId> ids) override;
-
-  absl::StatusOr<OrderState> StateOf(OrderId id) override;
-  absl::StatusOr<int64_t> Available(std::string_view sku) override;
-  absl::StatusOr<StockFigures> Figures(std::string_view sku) override;
-  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) override;
-  std::vector<SkuSnapshot> Snapshot() override;
+  void Await(std::span<OrderCall* const> calls) override;
+  void Notify(std::shared_ptr<OrderCall> call) override;
+  absl::Status ChangeSku(const SkuCall& call) override;  // catalogue.cc
+  absl::Status Read(ReadCall& call) override;            // snapshot.cc
   absl::Status Health() const override;
 
   void CheckNotForked() const override { fork_guard_.Check("Inventory", name_); }
   bool InForkedChild() const override { return fork_guard_.InForkedChild(); }
 
   const absl::Status& NoMemory() const override { return checks_.NoMemory(); }
-  const absl::Status& NoMemoryInDoubt() const { return checks_.NoMemoryInDoubt(); }
-
-  // What the forms of the calls above consist of.
-  //
-  // These do not wait for the ledger. They allocate all that they need before the append to the ledger, which is the
-  // last step that can fail. If they throw std::bad_alloc, nothing has changed.
-  absl::Status Grant(const ReserveRequest& request, MakeAnswer answer, GrantNotes& notes);
-  absl::Status Grant(const TakeRequest& request, MakeAnswer answer, GrantNotes& notes);
-  absl::Status Grant(const BasketRequest& request, MakeAnswer answer, GrantNotes& notes);
-  // Cancels the order if it `gives_back` its units; otherwise commits it.
-  PendingStatus EndOrder(OrderId id, bool gives_back);
-
-  // These, and AwaitDurable(), never throw std::bad_alloc. Outcome(): of a call whose record at `position` has become
-  // durable, or not; OK if the answer of the call is valid.
-  absl::Status Outcome(uint64_t position, const absl::Status& durable);
-  absl::Status Finish(PendingStatus settled, const absl::Status& durable);
-  // Counts the answer to a request.
-  void CountAnswer(const absl::Status& answered, const GrantNotes& notes);
-  absl::Status AwaitDurable(uint64_t position) const;
-  // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once. May throw
-  // std::bad_alloc, and never calls `done` later then.
-  void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
 
  private:
   struct NamedItem {
@@ -135,39 +67,58 @@ class LocalCore final : public InventoryCore {
     std::unique_ptr<Item> item;
   };
 
-  // Any of the requests.
-  struct Request {
-    LedgerRecord::Kind kind;
-    std::span<const RequestLine> lines;  // Each SKU once, ascending.
-    const std::string& request_id;
-    const std::string& buyer;
-    absl::Duration ttl;
-    MakeAnswer answer;
+  // The outcome of a call that has not been waited for. `status` is valid once the record at `position` is durable.
+  struct PendingStatus {
+    absl::Status status = {};
+    uint64_t position = 0;
   };
 
-  // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit. They set notes.position to
-  // the position of the record that the answer depends on.
-  absl::Status GrantLines(Request request, GrantNotes& notes);
-  absl::Status CheckRequest(Request& request) const;
-  absl::Status FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe,
-                          GrantNotes& notes) STOCKADE_REQUIRES(stripe.mutex);
-  absl::Status AnswerAgain(const Request& request, OrderBook::Stripe& stripe, OrderRecord& record, GrantNotes& notes)
+  // Grants or ends. Does not wait for the ledger.
+  void Ask(OrderCall& call);
+  // `durable`: whether the record became durable that the answer depends on.
+  void Answer(OrderCall& call, const absl::Status& durable);
+  void CountAnswer(const OrderCall& call);
+  // This, Outcome() and Finish() never throw std::bad_alloc.
+  absl::Status AwaitDurable(uint64_t position) const;
+  // Of a call whose record at `position` has become durable, or not; OK if the answer of the call is valid.
+  absl::Status Outcome(uint64_t position, const absl::Status& durable);
+  absl::Status Finish(PendingStatus settled);
+
+  // Grant(), EndOrder() and all that they call allocate what they need before the append to the ledger, which is the
+  // last step that can fail. If they throw std::bad_alloc, nothing has changed. They set call.position to the position
+  // of the record that the answer depends on.
+  //
+  // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit.
+  absl::Status Grant(OrderCall& call);
+  absl::Status FindOrTake(OrderCall& call, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe)
       STOCKADE_REQUIRES(stripe.mutex);
-  absl::Status TakeNew(const Request& request, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe,
-                       GrantNotes& notes) STOCKADE_REQUIRES(stripe.mutex);
-  std::shared_ptr<OrderRecord> NewRecord(const Request& request, uint64_t fingerprint, OrderId id, Instant now) const;
+  absl::Status AnswerAgain(OrderCall& call, OrderBook::Stripe& stripe, OrderRecord& record)
+      STOCKADE_REQUIRES(stripe.mutex);
+  absl::Status TakeNew(OrderCall& call, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe)
+      STOCKADE_REQUIRES(stripe.mutex);
+  std::shared_ptr<OrderRecord> NewRecord(const OrderCall& call, uint64_t fingerprint, OrderId id, Instant now) const;
   void MakeRoomForBuyer(const OrderRecord& record);
   bool IsTimed() const;
-  absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
-  absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
-  absl::Status TakeUnits(const Request& request, const ItemLines& lines, GrantNotes& notes);
-  const absl::Status& Short(const ItemLine& wanted, GrantNotes& notes) const;
+  absl::Status CheckBuyer(const OrderCall& call, const ItemLines& lines);
+  absl::Status CheckSame(const OrderCall& call, const OrderRecord& record) const;
+  absl::Status TakeUnits(OrderCall& call, const ItemLines& lines);
+  const absl::Status& Short(const ItemLine& wanted, OrderCall& call) const;
+
+  // settle.cc: commits or cancels.
+  absl::Status EndOrder(OrderCall& call);
+
+  // snapshot.cc
+  absl::Status ReadState(ReadCall& call);
+  absl::Status ReadFigures(ReadCall& call);
+  absl::Status ReadSku(ReadCall& call);
 
   // catalogue.cc
-  // `may_exist`: OK if an item of this name is for sale on the same terms.
-  absl::Status AddItem(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist);
+  absl::Status AddSku(const SkuCall& call);
+  absl::Status RemoveSku(const SkuCall& call);
+  absl::Status Restock(const SkuCall& call);
+  absl::Status Reshard(const SkuCall& call);
   // If the request has an id, needs its stripe locked; otherwise `stripe` is null.
-  PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
+  PendingStatus Deposit(const OrderCall& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
       STOCKADE_REQUIRES(sku_changes_mutex_);
 
   // settle.cc. Ends a held record. Throws only if the ledger does, and has changed nothing then. Needs the buyer's lock

@@ -30,39 +30,43 @@ absl::Status RequestChecks::TooFew(std::string_view request_id, std::string_view
       Concat("request '", request_id, "' wants ", quantity, " units of '", sku, "'; the quantity must be at least 1"));
 }
 
-absl::Status RequestChecks::CheckTtl(std::string_view request_id, absl::Duration& ttl) const {
-  ttl = WholeMicroseconds(ttl);
-  if (ttl > absl::ZeroDuration()) return absl::OkStatus();
-  return Invalid(Concat("request '", request_id, "' has a ttl below a microsecond"));
+absl::Status RequestChecks::Check(OrderCall& call) const {
+  if (absl::Status valid = CheckNames(*call.request_id, *call.buyer); !valid.ok()) return valid;
+  if (call.kind == LedgerRecord::Kind::kReserveBasket) {
+    if (absl::Status valid = SumUp(call); !valid.ok()) return valid;
+  } else if (absl::Status valid = CheckLine(call, call.lines[0].sku, call.lines[0].quantity); !valid.ok()) {
+    return valid;
+  }
+  call.ttl = WholeMicroseconds(call.ttl);
+  if (call.ttl > absl::ZeroDuration()) return absl::OkStatus();
+  return Invalid(Concat("request '", *call.request_id, "' has a ttl below a microsecond"));
 }
 
-absl::StatusOr<std::vector<RequestLine>> RequestChecks::SumUp(const BasketRequest& request) const {
-  if (absl::Status valid = CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
-  if (request.lines.empty()) {
-    return Invalid(Concat("the basket of request '", request.request_id, "' has no lines"));
+absl::Status RequestChecks::SumUp(OrderCall& call) const {
+  const auto invalid = [&](const auto&... what) {
+    return Invalid(Concat("the basket of request '", *call.request_id, "' ", what...));
+  };
+  if (call.basket.empty()) return invalid("has no lines");
+  if (call.basket.size() > kMaxBasketLines) {
+    return invalid("has ", call.basket.size(), " lines; at most ", kMaxBasketLines, " are allowed");
   }
-  if (request.lines.size() > kMaxBasketLines) {
-    return Invalid(Concat("the basket of request '", request.request_id, "' has ", request.lines.size(),
-                          " lines; at most ", kMaxBasketLines, " are allowed"));
+  call.lines.reserve(call.basket.size());
+  for (const OrderLine& line : call.basket) {
+    if (absl::Status valid = CheckLine(call, line.sku, line.quantity); !valid.ok()) return valid;
+    call.lines.push_back({.sku = line.sku, .quantity = line.quantity});
   }
-  std::vector<RequestLine> lines;
-  lines.reserve(request.lines.size());
-  for (const OrderLine& line : request.lines) {
-    if (absl::Status valid = CheckLine(request.request_id, line.sku, line.quantity); !valid.ok()) return valid;
-    lines.push_back({.sku = line.sku, .quantity = line.quantity});
-  }
-  std::ranges::sort(lines, {}, &RequestLine::sku);
+  std::ranges::sort(call.lines, {}, &RequestLine::sku);
   size_t last = 0;
-  for (size_t i = 1; i < lines.size(); ++i) {
-    if (lines[i].sku != lines[last].sku) {
-      lines[++last] = lines[i];
-    } else if (__builtin_add_overflow(lines[last].quantity, lines[i].quantity, &lines[last].quantity)) {
-      return Invalid(Concat("the basket of request '", request.request_id, "' wants more units of '", lines[i].sku,
-                            "' than can be counted"));
+  for (size_t i = 1; i < call.lines.size(); ++i) {
+    const RequestLine line = call.lines[i];
+    if (line.sku != call.lines[last].sku) {
+      call.lines[++last] = line;
+    } else if (__builtin_add_overflow(call.lines[last].quantity, line.quantity, &call.lines[last].quantity)) {
+      return invalid("wants more units of '", line.sku, "' than can be counted");
     }
   }
-  lines.resize(last + 1);
-  return lines;
+  call.lines.resize(last + 1);
+  return absl::OkStatus();
 }
 
 absl::Status RequestChecks::CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options,

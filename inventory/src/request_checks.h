@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "order_call.h"
 #include "stockade/base/export.h"
 #include "stockade/inventory/inventory.h"
 
@@ -27,12 +28,6 @@ inline absl::Duration WholeMicroseconds(absl::Duration ttl) {
 inline absl::Time WholeMicroseconds(absl::Time at) {
   return at == absl::InfiniteFuture() ? at : absl::FromUnixMicros(absl::ToUnixMicros(at));
 }
-
-// A line of a request. The request owns the name.
-struct RequestLine {
-  std::string_view sku;
-  int64_t quantity;
-};
 
 // The checks that need nothing but the request, and the refusals of every core, in the same words. Thread-safe, except
 // for RaiseMaxSkuBytes().
@@ -50,21 +45,9 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const {
     return name.size() <= most ? absl::OkStatus() : TooLong(what, name.size(), most);
   }
-  // To be called first: the texts of the other calls contain the request id.
-  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const {
-    if (request_id.empty()) [[unlikely]]
-      return NoRequestId();
-    absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes);
-    return valid.ok() ? CheckLength("buyer", buyer, kMaxBuyerBytes) : valid;
-  }
-  absl::Status CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const {
-    absl::Status valid = CheckLength("sku", sku, max_sku_bytes_);
-    return valid.ok() && quantity < 1 ? TooFew(request_id, sku, quantity) : valid;
-  }
-  // Rounds the ttl down to whole microseconds. kForever and more becomes infinite.
-  absl::Status CheckTtl(std::string_view request_id, absl::Duration& ttl) const;
-  // Checks everything except the ttl. Lines of the same SKU are added up, and the result is ascending by SKU.
-  absl::StatusOr<std::vector<RequestLine>> SumUp(const BasketRequest& request) const;
+  // Of a request. Sets the lines of a basket, and rounds the ttl down to whole microseconds; kForever and more becomes
+  // infinite.
+  absl::Status Check(OrderCall& call) const;
   // `call`: AddSku or EnsureSku. `has_redis`: a SKU may have redis_segments.
   absl::Status CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options,
                            bool has_redis = false) const;
@@ -116,6 +99,19 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status TooManyUnits(std::string_view sku, int64_t units, int64_t granted) const;
 
  private:
+  // To be called first: the texts of the other calls contain the request id.
+  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const {
+    if (request_id.empty()) [[unlikely]]
+      return NoRequestId();
+    absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes);
+    return valid.ok() ? CheckLength("buyer", buyer, kMaxBuyerBytes) : valid;
+  }
+  absl::Status CheckLine(const OrderCall& call, std::string_view sku, int64_t quantity) const {
+    absl::Status valid = CheckLength("sku", sku, max_sku_bytes_);
+    return valid.ok() && quantity < 1 ? TooFew(*call.request_id, sku, quantity) : valid;
+  }
+  // Checks the basket, and makes lines of it. Those of the same SKU are added up.
+  absl::Status SumUp(OrderCall& call) const;
   std::string Text(std::string_view what) const;
   // `what` may have a caller's bytes, and goes into logs.
   absl::Status Invalid(std::string_view what) const;

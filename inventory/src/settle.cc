@@ -16,15 +16,15 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 }  // namespace
 
-LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
-  if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
-  const Kind kind = gives_back ? Kind::kCancel : Kind::kCommit;
-  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
-  if (stripe == nullptr) return {.status = checks_.NoSuchOrder(id)};
+absl::Status LocalCore::EndOrder(OrderCall& call) {
+  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+  const bool gives_back = call.kind == Kind::kCancel;
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.id);
+  if (stripe == nullptr) return checks_.NoSuchOrder(call.id);
   BuyerBook::Lock buyer_lock;
   const base_internal::MutexLock lock(stripe->mutex);
   Instant now = clock_->Now();
-  OrderBook::Ref record = orders_.FindById(*stripe, id, now);
+  OrderBook::Ref record = orders_.FindById(*stripe, call.id, now);
   if (record != nullptr && record->has_buyer_limit() && (gives_back || record->IsDue(now))) {
     {
       // The buyer's lock comes first, and only the record says which.
@@ -32,24 +32,25 @@ LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
       buyer_lock = buyers_.LockFor(record->buyer);
     }
     now = clock_->Now();
-    record = orders_.FindById(*stripe, id, now);
+    record = orders_.FindById(*stripe, call.id, now);
   }
-  if (record == nullptr) return {.status = checks_.NoSuchOrder(id)};
+  if (record == nullptr) return checks_.NoSuchOrder(call.id);
   const bool is_due = record->IsDue(now);
   const OrderState state = is_due ? OrderState::kExpired : record->state;
-  const Verdict verdict = Judge(kind, state);
+  const Verdict verdict = Judge(call.kind, state);
   // The text of a refusal comes before the end of the order: it may find no memory.
   absl::Status status;
   if (verdict == Verdict::kWrongState) {
-    status = gives_back ? checks_.CannotCancel(id) : checks_.CannotCommit(id, state);
+    status = gives_back ? checks_.CannotCancel(call.id) : checks_.CannotCommit(call.id, state);
   }
   if (is_due) {
     // The answer will say that the order is over, so a record has to say so first.
     End(*stripe, *record, Kind::kExpire, now);
   } else if (verdict == Verdict::kApply) {
-    End(*stripe, *record, kind, now);
+    End(*stripe, *record, call.kind, now);
   }
-  return {.status = std::move(status), .position = record->position};
+  call.position = record->position;
+  return status;
 }
 
 void LocalCore::End(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind, Instant now) {
@@ -104,19 +105,8 @@ std::optional<absl::Duration> LocalCore::ExpireDue() {
   }
   // So that a take never waits for more than these.
   const absl::Status durable = AwaitDurable(position);
-  (void)Finish(PendingStatus{.position = position}, durable);
+  (void)Outcome(position, durable);
   return absl::IsResourceExhausted(durable) ? kExpiryRetry : absl::ZeroDuration();
-}
-
-absl::StatusOr<OrderState> LocalCore::StateOf(OrderId id) {
-  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
-  if (stripe == nullptr) return checks_.NoSuchOrder(id);
-  const base_internal::MutexLock lock(stripe->mutex);
-  const Instant now = clock_->Now();
-  const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
-  if (record == nullptr) return checks_.NoSuchOrder(id);
-  if (record->IsDue(now)) return OrderState::kExpired;
-  return record->state;
 }
 
 }  // namespace stockade::inventory_internal

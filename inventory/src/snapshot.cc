@@ -1,4 +1,4 @@
-// What people and pages see of the SKUs.
+// What people and pages see of the SKUs and orders.
 
 #include <algorithm>
 #include <new>
@@ -20,22 +20,58 @@ SkuSnapshot LocalCore::SnapshotOf(const Item& item) const {
           .shard_units = std::move(stock.shard_units)};
 }
 
-absl::StatusOr<SkuSnapshot> LocalCore::Snapshot(std::string_view sku) {
+absl::Status LocalCore::Read(ReadCall& call) {
+  switch (call.kind) {
+    case ReadCall::Kind::kState: return ReadState(call);
+    case ReadCall::Kind::kFigures: return ReadFigures(call);
+    case ReadCall::Kind::kAvailable:
+    case ReadCall::Kind::kSnapshot: return ReadSku(call);
+    case ReadCall::Kind::kSnapshots: break;
+  }
   const RankedReadLock lock(catalogue_mutex_);
-  const Item* const item = Named(sku);
-  if (item == nullptr || item->removed()) return checks_.NoSuchSku("Snapshot", sku);
-  return SnapshotOf(*item);
+  call.all.reserve(items_.size());
+  items_.ForEach([&](const NamedItem& named) {
+    if (!named.item->removed()) call.all.push_back(SnapshotOf(*named.item));
+  });
+  std::ranges::sort(call.all, {}, &SkuSnapshot::sku);
+  return absl::OkStatus();
 }
 
-std::vector<SkuSnapshot> LocalCore::Snapshot() {
-  std::vector<SkuSnapshot> all;
+absl::Status LocalCore::ReadState(ReadCall& call) {
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.order);
+  if (stripe == nullptr) return checks_.NoSuchOrder(call.order);
+  const base_internal::MutexLock lock(stripe->mutex);
+  const Instant now = clock_->Now();
+  const OrderBook::Ref record = orders_.FindById(*stripe, call.order, now);
+  if (record == nullptr) return checks_.NoSuchOrder(call.order);
+  call.state = record->IsDue(now) ? OrderState::kExpired : record->state;
+  return absl::OkStatus();
+}
+
+absl::Status LocalCore::ReadFigures(ReadCall& call) {
+  Item* const item = FindItem(call.sku);
+  if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
+  const auto orders = LockAllOrders();
+  const base_internal::MutexLock lock(item->mutex);
+  call.of_sku.granted = item->granted();
+  call.of_sku.available = item->removed() ? 0 : item->stock->Available();
+  call.of_sku.held = item->units.held();
+  call.of_sku.sold = item->units.sold();
+  return absl::OkStatus();
+}
+
+absl::Status LocalCore::ReadSku(ReadCall& call) {
+  const bool exact = call.kind == ReadCall::Kind::kAvailable;
+  if (absl::Status healthy = exact ? Ready() : absl::OkStatus(); !healthy.ok()) return healthy;
   const RankedReadLock lock(catalogue_mutex_);
-  all.reserve(items_.size());
-  items_.ForEach([&](const NamedItem& named) {
-    if (!named.item->removed()) all.push_back(SnapshotOf(*named.item));
-  });
-  std::ranges::sort(all, {}, &SkuSnapshot::sku);
-  return all;
+  const Item* const item = Named(call.sku);
+  if (item == nullptr || item->removed()) return checks_.NoSuchSku(call.name, call.sku);
+  if (exact) {
+    call.of_sku.available = item->stock->Available();
+  } else {
+    call.of_sku = SnapshotOf(*item);
+  }
+  return absl::OkStatus();
 }
 
 void LocalCore::AddGauges() {

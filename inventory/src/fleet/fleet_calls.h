@@ -13,8 +13,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "fleet_schema.h"
+#include "order_call.h"
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/sharded_stock.h"
@@ -56,6 +56,7 @@ struct FleetCall {
   int max_surprises = kMaxSurprises;
   bool in_doubt = false;  // A transaction with it was perhaps committed.
   bool reads = false;     // It changes nothing.
+  absl::AnyInvocable<void(absl::Status)> done;
 };
 
 // A Take, Reserve or ReserveBasket.
@@ -72,7 +73,7 @@ struct FleetGrantCall : FleetCall {
   // The ledger is read before a transaction tries to take the units: whether the id has taken units already, whether
   // there are units, whether the buyer may have them.
   bool look = false;
-  absl::AnyInvocable<void(const FleetGrantCall&, absl::StatusOr<FleetGrant>)> done;
+  OrderCall* asker;  // Stays until `done` was called.
 };
 
 // A Commit, a Cancel, or the expiry of an order.
@@ -80,7 +81,6 @@ struct FleetEndCall : FleetCall {
   OrderId id;
   OrderState to;     // kSold, kCancelled or kExpired.
   size_t lines = 1;  // Of the order, as far as it is known.
-  absl::AnyInvocable<void(absl::Status)> done;
 };
 
 inline size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }
@@ -92,7 +92,6 @@ class FleetLane;
 // the transaction has to be run again, and nothing has changed.
 struct FleetStepCall : FleetCall {
   std::function<std::optional<absl::Status>(FleetLane&)> run;
-  absl::AnyInvocable<void(absl::Status)> done;
 };
 
 using FleetGrants = std::vector<std::unique_ptr<FleetGrantCall>>;

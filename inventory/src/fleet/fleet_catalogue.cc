@@ -98,16 +98,21 @@ std::optional<absl::Status> FleetCore::Finish(const FleetOutcome& outcome) const
   return std::nullopt;
 }
 
-absl::Status FleetCore::AddSku(std::string_view sku, const SkuOptions& options) {
-  return Add("AddSku", sku, options, false);
+absl::Status FleetCore::ChangeSku(const SkuCall& call) {
+  switch (call.kind) {
+    case SkuCall::Kind::kAdd:
+    case SkuCall::Kind::kEnsure: return AddSku(call);
+    case SkuCall::Kind::kRemove: return RemoveSku(call);
+    case SkuCall::Kind::kRestock: return Restock(call);
+    case SkuCall::Kind::kReshard: return Reshard(call);
+  }
+  return absl::OkStatus();
 }
 
-absl::Status FleetCore::EnsureSku(std::string_view sku, const SkuOptions& options) {
-  return Add("EnsureSku", sku, options, true);
-}
-
-absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist) {
-  if (absl::Status valid = checks_.CheckNewSku(call, sku, options, dispenser_ != nullptr); !valid.ok()) {
+absl::Status FleetCore::AddSku(const SkuCall& call) {
+  const std::string_view sku = call.sku;
+  const SkuOptions& options = *call.options;
+  if (absl::Status valid = checks_.CheckNewSku(call.name, sku, options, dispenser_ != nullptr); !valid.ok()) {
     return valid;
   }
   const uint64_t id = ledger_.keys.SkuId(sku);
@@ -118,7 +123,7 @@ absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const S
       const SkuRow& row = rows.begin()->second;
       if (row.name != sku)
         return absl::InternalError(Concat("the SKUs '", sku, "' and '", row.name, "' have one hash"));
-      if (!may_exist || row.removed) return checks_.SkuExists(sku, row.removed);
+      if (call.kind == SkuCall::Kind::kAdd || row.removed) return checks_.SkuExists(sku, row.removed);
       if (row.per_buyer_limit == options.per_buyer_limit) return absl::OkStatus();
       return checks_.OtherBuyerLimit(sku, row.per_buyer_limit, options.per_buyer_limit);
     }
@@ -140,12 +145,12 @@ absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const S
   });
 }
 
-absl::Status FleetCore::RemoveSku(std::string_view sku) {
-  const uint64_t id = ledger_.keys.SkuId(sku);
+absl::Status FleetCore::RemoveSku(const SkuCall& call) {
+  const uint64_t id = ledger_.keys.SkuId(call.sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
-    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("RemoveSku", sku);
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, call.sku);
     FleetPacket packet;
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1,granted=granted-limbo,limbo=0,mode=0",
                              " WHERE sku_id=", id, " AND removed=0"),
@@ -173,7 +178,8 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
   });
 }
 
-absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
+absl::Status FleetCore::Restock(const SkuCall& call) {
+  const auto& [sku, units, request_id] = std::tie(call.sku, call.units, call.request_id);
   if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
   const uint64_t id = ledger_.keys.SkuId(sku);
   const FleetHash request = request_id == nullptr ? FleetHash{} : ledger_.keys.RequestHash(*request_id);
@@ -191,7 +197,7 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
     }
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
-    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Restock", sku);
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, sku);
     const SkuRow& row = rows.begin()->second;
     if (absl::Status whole = CheckWhole(row); !whole.ok()) return whole;
     if (units > kMaxUnits - row.granted) return checks_.TooManyUnits(sku, units, row.granted);
@@ -283,7 +289,8 @@ bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, co
   return true;
 }
 
-absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
+absl::Status FleetCore::Reshard(const SkuCall& call) {
+  const auto& [sku, shards] = std::tie(call.sku, call.shards);
   if (absl::Status valid = checks_.CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
   if (shards < 1 || shards > kMaxShards) {
     return absl::InvalidArgumentError(Concat("Inventory '", options_.name, "': Reshard '",
@@ -294,7 +301,7 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
-    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Reshard", sku);
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, sku);
     if (absl::Status whole = CheckWhole(rows.begin()->second); !whole.ok()) return whole;
     FleetPacket packet;
     packet.AddGuarded(
@@ -328,30 +335,25 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
   });
 }
 
-absl::StatusOr<FleetCore::SkuRow> FleetCore::ReadSku(std::string_view call, std::string_view sku, bool of_removed) {
+absl::Status FleetCore::Read(ReadCall& call) {
+  if (call.kind == ReadCall::Kind::kState) return ReadState(call);
+  return call.kind == ReadCall::Kind::kSnapshots ? ReadAllSkus(call) : ReadSku(call);
+}
+
+absl::Status FleetCore::ReadSku(ReadCall& call) {
   SkuRows rows;
   const absl::Status read = RunStep(
       [&](FleetLane& writer) -> std::optional<absl::Status> {
-        if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(sku)), rows)) return std::nullopt;
+        if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows)) return std::nullopt;
         return absl::OkStatus();
       },
       /*reads=*/true);
   if (!read.ok()) return read;
-  if (rows.empty() || (rows.begin()->second.removed && !of_removed)) return checks_.NoSuchSku(call, sku);
-  return std::move(rows.begin()->second);
-}
-
-absl::StatusOr<int64_t> FleetCore::Available(std::string_view sku) {
-  absl::StatusOr<SkuRow> row = ReadSku("Available", sku, false);
-  if (!row.ok()) return row.status();
-  return row->units;
-}
-
-absl::StatusOr<StockFigures> FleetCore::Figures(std::string_view sku) {
-  absl::StatusOr<SkuRow> row = ReadSku("Figures", sku, true);
-  if (!row.ok()) return row.status();
-  return StockFigures{
-      .granted = row->granted, .available = row->units, .held = row->held + row->latch.limbo, .sold = row->sold};
+  if (rows.empty() || (rows.begin()->second.removed && call.kind != ReadCall::Kind::kFigures)) {
+    return checks_.NoSuchSku(call.name, call.sku);
+  }
+  call.of_sku = SnapshotOf(rows.begin()->second);
+  return absl::OkStatus();
 }
 
 SkuSnapshot FleetCore::SnapshotOf(const SkuRow& row) {
@@ -366,14 +368,7 @@ SkuSnapshot FleetCore::SnapshotOf(const SkuRow& row) {
           .shard_units = row.segment_units};
 }
 
-absl::StatusOr<SkuSnapshot> FleetCore::Snapshot(std::string_view sku) {
-  absl::StatusOr<SkuRow> row = ReadSku("Snapshot", sku, false);
-  if (!row.ok()) return row.status();
-  return SnapshotOf(*row);
-}
-
-std::vector<SkuSnapshot> FleetCore::Snapshot() {
-  std::vector<SkuSnapshot> all;
+absl::Status FleetCore::ReadAllSkus(ReadCall& call) {
   uint64_t last = 0;
   for (bool is_more = true; is_more;) {
     SkuRows rows;
@@ -388,13 +383,13 @@ std::vector<SkuSnapshot> FleetCore::Snapshot() {
           return absl::OkStatus();
         },
         /*reads=*/true);
-    if (!read.ok()) return {};
-    for (const auto& [id, row] : rows) all.push_back(SnapshotOf(row));
+    if (!read.ok()) return read;
+    for (const auto& [id, row] : rows) call.all.push_back(SnapshotOf(row));
     is_more = rows.size() == kSkusAtOnce;
     if (is_more) last = rows.rbegin()->first;
   }
-  std::ranges::sort(all, {}, &SkuSnapshot::sku);
-  return all;
+  std::ranges::sort(call.all, {}, &SkuSnapshot::sku);
+  return absl::OkStatus();
 }
 
 }  // namespace stockade::inventory_internal

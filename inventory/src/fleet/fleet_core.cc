@@ -311,23 +311,4 @@ absl::Status FleetCore::Health() const {
   return health_.ok() ? health_ : checks_.Refused(Refusal::kUnavailable, Concat(health_.message()));
 }
 
-absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads) {
-  base_internal::Mutex mutex;
-  base_internal::CondVar answered;
-  std::optional<absl::Status> answer;
-  auto call = std::make_unique<FleetStepCall>();
-  call->start = clock_.Now();
-  call->reads = reads;
-  call->run = std::move(step);
-  call->done = [&](absl::Status status) {
-    const MutexLock lock(mutex);
-    answer = std::move(status);
-    answered.NotifyAll();
-  };
-  Enqueue(&Queues::steps, std::move(call));
-  const MutexLock lock(mutex);
-  while (!answer.has_value()) answered.Wait(mutex);
-  return *std::move(answer);
-}
-
 }  // namespace stockade::inventory_internal

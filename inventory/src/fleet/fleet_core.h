@@ -57,35 +57,10 @@ class FleetCore final : public InventoryCore {
   // Once, before any call. ResourceExhausted: a thread cannot be started.
   absl::Status Start();
 
-  absl::Status AddSku(std::string_view sku, const SkuOptions& options) override;
-  absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) override;
-  absl::Status RemoveSku(std::string_view sku) override;
-  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) override;
-  absl::Status Reshard(std::string_view sku, int32_t shards) override;
-
-  absl::StatusOr<Reservation> Reserve(const ReserveRequest& request) override;
-  void ReserveAsync(const ReserveRequest& request, Executor& executor,
-                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) override;
-  std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests) override;
-  absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request) override;
-  void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
-                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) override;
-  absl::StatusOr<Order> Take(const TakeRequest& request) override;
-  void TakeAsync(const TakeRequest& request, Executor& executor,
-                 absl::AnyInvocable<void(absl::StatusOr<Order>)> done) override;
-  std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests) override;
-  absl::Status Commit(OrderId id) override;
-  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
-  std::vector<absl::Status> CommitMany(std::span<const OrderId> ids) override;
-  absl::Status Cancel(OrderId id) override;
-  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
-  std::vector<absl::Status> CancelMany(std::span<const OrderId> ids) override;
-
-  absl::StatusOr<OrderState> StateOf(OrderId id) override;
-  absl::StatusOr<int64_t> Available(std::string_view sku) override;
-  absl::StatusOr<StockFigures> Figures(std::string_view sku) override;
-  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) override;
-  std::vector<SkuSnapshot> Snapshot() override;
+  void Await(std::span<OrderCall* const> calls) override;
+  void Notify(std::shared_ptr<OrderCall> call) override;
+  absl::Status ChangeSku(const SkuCall& call) override;
+  absl::Status Read(ReadCall& call) override;
   absl::Status Health() const override;
 
   void CheckNotForked() const override { fork_guard_.Check("Inventory", options_.name); }
@@ -332,10 +307,7 @@ class FleetCore final : public InventoryCore {
   absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
-  void AnswerUnavailable(FleetStepCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
-    call.done(std::move(status));
-  }
-  void AnswerUnavailable(FleetEndCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
+  void AnswerUnavailable(FleetCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
     call.done(std::move(status));
   }
   void AnswerUnavailable(FleetGrantCall& call, absl::Status status) STOCKADE_EXCLUDES(mutex_) {
@@ -360,33 +332,20 @@ class FleetCore final : public InventoryCore {
     const base_internal::MutexLock lock(mutex_);
     std::move(calls.rbegin(), calls.rend(), std::front_inserter(queues_.*queue));
   }
-  absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads = false);
   void NoteHealth(const absl::Status& status);
   static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
 
-  // fleet_forms.cc
-  // Each returns a refusal if the request is not valid, or if a lease refuses it.
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> NewCall(OrderKind kind, const std::string& request_id,
-                                                          const std::string& buyer, std::span<const RequestLine> lines,
-                                                          absl::Duration ttl);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const ReserveRequest& request);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const TakeRequest& request);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const BasketRequest& request);
-  // Checked(), and counts the refusal.
-  template <typename Request>
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const Request& request);
-  template <typename Response>
-  void Submit(std::unique_ptr<FleetGrantCall> call, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
-  template <typename Response, typename Request>
-  void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
-  template <typename Response, typename Request>
-  absl::StatusOr<Response> AskOne(const Request& request);
-  template <typename Response, typename Request>
-  std::vector<absl::StatusOr<Response>> AskAll(std::span<const Request> requests);
-  template <typename Response>
-  void CopyAnswer(const absl::StatusOr<Response>& answer, absl::StatusOr<Response>& to);
-  void End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done);
-  std::vector<absl::Status> EndAll(std::span<const OrderId> ids, OrderState to);
+  // fleet_calls.cc
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  // Has `done` called once, perhaps at once, with the answer to the call, of which Make() may have made the rest.
+  // Throws std::bad_alloc if it was not asked for.
+  void Ask(OrderCall& asker, Done done);
+  // Not OK: a refusal, because the request is not valid, or by a lease.
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> NewGrant(OrderCall& asker);
+  void End(OrderId id, OrderState to, Done done);
+  void CopyAnswer(const OrderCall& from, OrderCall& to);
+  absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads = false);
+  absl::Status ReadState(ReadCall& read);
 
   // fleet_grants.cc. Each returns false if the ledger cannot be used.
   bool ServeGrants(Lane& lane, FleetGrants calls) STOCKADE_EXCLUDES(mutex_);
@@ -489,7 +448,10 @@ class FleetCore final : public InventoryCore {
   void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
   // fleet_catalogue.cc
-  absl::Status Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist);
+  absl::Status AddSku(const SkuCall& call);
+  absl::Status RemoveSku(const SkuCall& call);
+  absl::Status Restock(const SkuCall& call);
+  absl::Status Reshard(const SkuCall& call);
   // nullopt: nothing has changed, and it is to be run again.
   std::optional<absl::Status> Finish(const FleetOutcome& outcome) const;
   bool FindRestock(FleetLane& writer, const std::string& request_id, const FleetHash& request, uint64_t sku,
@@ -502,8 +464,8 @@ class FleetCore final : public InventoryCore {
   // Unavailable if the order has a value that this code never writes: nothing has changed.
   absl::Status CheckWhole(const OrderRow& row) const;
   static void TakeSkuRows(const SkuTable& rows, SkuRows& skus);
-  // NotFound: no such SKU, or it was removed and `of_removed` is false.
-  absl::StatusOr<SkuRow> ReadSku(std::string_view call, std::string_view sku, bool of_removed);
+  absl::Status ReadSku(ReadCall& call);
+  absl::Status ReadAllSkus(ReadCall& call);
   static SkuSnapshot SnapshotOf(const SkuRow& row);
 
   const FleetInventoryOptions options_;

@@ -402,34 +402,4 @@ void FleetCore::AnswerEnd(FleetEndCall& call, std::optional<OrderState> state) {
   call.done(absl::OkStatus());
 }
 
-absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
-  for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
-    absl::StatusOr<OrderState> state = checks_.NoSuchOrder(id);
-    bool due = false;
-    const absl::Status asked = RunStep(
-        [&](FleetLane& writer) -> std::optional<absl::Status> {
-          OrderRows orders;
-          int64_t now = 0;
-          if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
-          if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
-            const OrderRow& order = orders.begin()->second;
-            if (!order.damage.empty()) {
-              return checks_.Refused(Refusal::kUnavailable,
-                                     Concat("the ledger is damaged: order ", id, " has ", order.damage));
-            }
-            state = order.state;
-            due = order.state == OrderState::kHeld && order.at <= now;
-          }
-          return absl::OkStatus();
-        },
-        /*reads=*/true);
-    if (!asked.ok()) return asked;
-    if (!due) return state;
-    // The answer will say that it has expired, so the ledger has to say it first.
-    const absl::Status expired = EndAll({&id, 1}, OrderState::kExpired)[0];
-    if (!expired.ok()) return expired;
-  }
-  return checks_.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
-}
-
 }  // namespace stockade::inventory_internal

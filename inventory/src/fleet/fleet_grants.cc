@@ -513,8 +513,17 @@ void FleetCore::Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant) {
     const Refusal refusal = RefusalOf(grant.status());
     metrics_.Add(RefusalMetric(refusal));
     if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) fleet_metrics_.Add(kRefusedByLedger);
+    return call.done(std::move(grant).status());
   }
-  call.done(call, std::move(grant));
+  call.asker->Make({.id = grant->id,
+                    .state = grant->state,
+                    .expires_at = grant->expires_at,
+                    .request_id = call.request_id,
+                    .buyer = call.buyer,
+                    .sku = call.lines[0].sku,
+                    .quantity = call.lines[0].quantity,
+                    .lines = call.kind == OrderKind::kBasket ? call.lines : std::vector<OrderLine>()});
+  call.done(absl::OkStatus());
 }
 
 }  // namespace stockade::inventory_internal
