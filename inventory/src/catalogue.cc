@@ -11,7 +11,7 @@ Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int
   if (FindNamed(sku) != nullptr) return nullptr;
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
   // Escaped, because ledgers of older versions may have SKUs that AddSku() refuses now.
-  ShardedStockOptions stock{.name = base_internal::Printable(sku),
+  ShardedStockOptions stock{.name = Printable(sku),
                             .stock = available,
                             .shards = shards,
                             .max_shards = std::max(shards, max_shards_),
@@ -45,8 +45,8 @@ absl::Status LocalCore::AddSku(const SkuCall& call) {
   if (absl::Status valid = checks_.CheckNewSku(call.name, sku, options); !valid.ok()) return valid;
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
-    const base_internal::MutexLock changes(sku_changes_mutex_);
-    const base_internal::MutexLock lock(catalogue_mutex_);
+    const MutexLock changes(sku_changes_mutex_);
+    const MutexLock lock(catalogue_mutex_);
     if (Item* const found = Named(sku); found != nullptr) {
       const Item& known = *found;
       // What it is now may not be durable yet.
@@ -85,10 +85,10 @@ absl::Status LocalCore::RemoveSku(const SkuCall& call) {
   if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
   const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
-    const base_internal::MutexLock changes(sku_changes_mutex_);
+    const MutexLock changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
-    const base_internal::MutexLock lock(item->mutex);
-    const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
+    const MutexLock lock(item->mutex);
+    const MutexLock catalogue_lock(catalogue_mutex_);
     if (item->removed()) return {.status = checks_.NoSuchSku(call.name, call.sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
     absl::Cleanup undo = [&] {
@@ -110,7 +110,7 @@ absl::Status LocalCore::RemoveSku(const SkuCall& call) {
   absl::Status removed = Finish(withdrawal);
   if (!removed.ok()) return removed;
   {
-    const base_internal::MutexLock lock(item->mutex);
+    const MutexLock lock(item->mutex);
     item->withdrawn = nullptr;
   }
   buyers_.Forget(*item);
@@ -124,11 +124,11 @@ absl::Status LocalCore::Restock(const SkuCall& call) {
                     absl::InfiniteDuration());
   request.lines.push_back({.sku = call.sku, .quantity = call.units});
   const PendingStatus deposit = [&] {
-    const base_internal::MutexLock changes(sku_changes_mutex_);
+    const MutexLock changes(sku_changes_mutex_);
     if (call.request_id == nullptr) return Deposit(request, nullptr, 0);
     const uint64_t fingerprint = orders_.FingerprintOf(*call.request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-    const base_internal::MutexLock lock(stripe.mutex);
+    const MutexLock lock(stripe.mutex);
     const OrderBook::Found found = orders_.Find(stripe, fingerprint, *call.request_id, *clock_);
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
     if (found.forgotten) return PendingStatus{.status = checks_.Forgotten(*call.request_id), .position = position};
@@ -144,7 +144,7 @@ LocalCore::PendingStatus LocalCore::Deposit(const OrderCall& request, OrderBook:
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
   if (item == nullptr) return {.status = checks_.NoSuchSku("Restock", sku)};
-  const base_internal::MutexLock lock(item->mutex);
+  const MutexLock lock(item->mutex);
   if (item->removed()) return {.status = checks_.NoSuchSku("Restock", sku), .position = item->position};
   const int64_t granted = item->granted();
   if (units > kMaxUnits - granted) return {.status = checks_.TooManyUnits(sku, units, granted)};
@@ -181,7 +181,7 @@ LocalCore::PendingStatus LocalCore::Deposit(const OrderCall& request, OrderBook:
 absl::Status LocalCore::Reshard(const SkuCall& call) {
   Item* const item = FindItem(call.sku);
   if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
-  const base_internal::MutexLock lock(item->mutex);
+  const MutexLock lock(item->mutex);
   if (item->removed()) return checks_.NoSuchSku(call.name, call.sku);
   return item->stock->Reshard(call.shards);
 }

@@ -50,7 +50,7 @@ absl::Status LocalCore::Grant(OrderCall& call) {
   const uint64_t fingerprint = orders_.FingerprintOf(*call.request_id);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const BuyerBook::Lock buyer_lock = LockBuyer(has_limit, *call.buyer);
-  const base_internal::MutexLock lock(stripe.mutex);
+  const MutexLock lock(stripe.mutex);
   return FindOrTake(call, fingerprint, std::move(lines), stripe);
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "local_core.h"
-#include "refuse.h"
 #include "stockade/base/log.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"

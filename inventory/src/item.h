@@ -76,7 +76,7 @@ class StatusCopies {
   // Calls `make` if this thread's is not there yet.
   template <typename Make>
   const absl::Status& Get(Make make) {
-    std::atomic<const absl::Status*>& copy = copies_[base_internal::ThisThreadSlot() % kCopies];
+    std::atomic<const absl::Status*>& copy = copies_[ThisThreadSlot() % kCopies];
     const absl::Status* found = copy.load(std::memory_order_acquire);
     if (found == nullptr) {
       auto made = std::make_unique<const absl::Status>(make());

@@ -8,8 +8,6 @@
 
 namespace stockade::inventory_internal {
 
-using base_internal::Concat;
-
 LocalCore::LocalCore(InventoryOptions options)
     : buyers_(static_cast<size_t>(options.stripes)),
       orders_(static_cast<size_t>(options.stripes), options.retention),
@@ -29,7 +27,7 @@ LocalCore::LocalCore(InventoryOptions options)
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
 LocalCore::~LocalCore() {
   {
-    const base_internal::MutexLock lock(sku_changes_mutex_);
+    const MutexLock lock(sku_changes_mutex_);
     closing_.store(true, std::memory_order_seq_cst);
   }
   reaper_.reset();

@@ -22,7 +22,6 @@
 #include "ranked_mutex.h"
 #include "reaper.h"
 #include "request_checks.h"
-#include "sku_metrics.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/mutex.h"
@@ -178,12 +177,12 @@ class LocalCore final : public InventoryCore {
   // covers what was taken. Throws only if `make` or the ledger does, and nothing is appended then.
   template <typename Make, typename Give>
   uint64_t Carry(CrashPoints at, Make make, Give give) {
-    base_internal::CrashPoint(at.before);
+    CrashPoint(at.before);
     const uint64_t position = ledger_ == nullptr ? 0 : ledger_->Append(make());
     [&]() noexcept {
-      base_internal::CrashPoint(at.appended);
+      CrashPoint(at.appended);
       give(position);
-      base_internal::CrashPoint(at.given);
+      CrashPoint(at.given);
     }();
     return position;
   }
@@ -228,14 +227,14 @@ class LocalCore final : public InventoryCore {
   std::unique_ptr<Reaper> reaper_;
   size_t next_to_expire_ = 0;  // A stripe, modulo their number. Of the reaper's thread alone.
   const int32_t max_shards_;
-  base_internal::ForkGuard fork_guard_;
+  ForkGuard fork_guard_;
   // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
   // Set with sku_changes_mutex_ held.
   std::atomic<bool> closing_{false};
   const absl::Duration retention_;
   SkuMetrics sku_metrics_;
-  metrics_internal::ComponentMetrics metrics_;
-  metrics_internal::ComponentMetrics stock_metrics_;
+  ComponentMetrics metrics_;
+  ComponentMetrics stock_metrics_;
 };
 
 }  // namespace stockade::inventory_internal

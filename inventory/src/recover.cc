@@ -9,8 +9,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-
 // An order or a restock.
 struct Ended {
   absl::Time at;
@@ -109,7 +107,7 @@ absl::Status LocalCore::RecoverSku(const LedgerState::Sku& sku, int64_t taken) {
   }
   Item* item;
   {
-    const base_internal::MutexLock lock(catalogue_mutex_);
+    const MutexLock lock(catalogue_mutex_);
     item = InsertItem(sku.sku, options, sku.granted, sku.granted - taken);
     if (item != nullptr && sku.removed) item->stock = nullptr;
   }
@@ -171,7 +169,7 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, RecoveryTime tim
                                                 .ended_at = runs ? Instant::InfiniteFuture() : time.now - since_end});
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const base_internal::MutexLock lock(stripe.mutex);
+  const MutexLock lock(stripe.mutex);
   if (IsOfOrders(AccountOf(order.state))) {
     MakeRoomForBuyer(*record);
     CountTaken(*record);
@@ -192,7 +190,7 @@ absl::Status LocalCore::RecoverRestock(const LedgerState::Restock& restock, Reco
                                                             {.item = item, .quantity = restock.quantity},
                                                             restock.request_id, time.now - since));
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const base_internal::MutexLock lock(stripe.mutex);
+  const MutexLock lock(stripe.mutex);
   if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), time.now); !added.ok()) {
     return damaged(added.message());
   }

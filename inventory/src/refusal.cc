@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
-#include "refuse.h"
+#include "request_checks.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {

@@ -1,13 +1,9 @@
 #include "request_checks.h"
 
-#include "refuse.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
-
-using base_internal::Concat;
-using base_internal::Printable;
 
 RequestChecks::RequestChecks(std::string inventory)
     : inventory_(std::move(inventory)),
@@ -72,7 +68,7 @@ absl::Status RequestChecks::SumUp(OrderCall& call) const {
 absl::Status RequestChecks::CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options,
                                         bool has_redis) const {
   if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
-  if (absl::Status valid = base_internal::CheckName(Concat(call, ": the sku"), sku); !valid.ok()) {
+  if (absl::Status valid = CheckName(Concat(call, ": the sku"), sku); !valid.ok()) {
     return Invalid(Concat(valid.message()));
   }
   if (absl::Status valid = options.Validate(); !valid.ok()) {
@@ -103,7 +99,7 @@ absl::Status RequestChecks::UnknownSku(std::string_view sku) const {
 
 absl::Status RequestChecks::NoSuchSku(std::string_view call, std::string_view sku) const {
   if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
-  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", base_internal::Printable(sku, 100), "'"));
+  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", Printable(sku, 100), "'"));
 }
 
 absl::Status RequestChecks::MissingBuyer(std::string_view request_id, std::string_view sku) const {

@@ -29,6 +29,9 @@ inline absl::Time WholeMicroseconds(absl::Time at) {
   return at == absl::InfiniteFuture() ? at : absl::FromUnixMicros(absl::ToUnixMicros(at));
 }
 
+// A status of the code that belongs to `refusal`, which RefusalOf() recognizes. Not for kNone.
+STOCKADE_EXPORT absl::Status Refuse(Refusal refusal, const std::string& message);
+
 // The checks that need nothing but the request, and the refusals of every core, in the same words. Thread-safe, except
 // for RaiseMaxSkuBytes().
 class STOCKADE_EXPORT RequestChecks {

@@ -22,13 +22,13 @@ absl::Status LocalCore::EndOrder(OrderCall& call) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.id);
   if (stripe == nullptr) return checks_.NoSuchOrder(call.id);
   BuyerBook::Lock buyer_lock;
-  const base_internal::MutexLock lock(stripe->mutex);
+  const MutexLock lock(stripe->mutex);
   Instant now = clock_->Now();
   OrderBook::Ref record = orders_.FindById(*stripe, call.id, now);
   if (record != nullptr && record->has_buyer_limit() && (gives_back || record->IsDue(now))) {
     {
       // The buyer's lock comes first, and only the record says which.
-      const base_internal::MutexUnlock unlocked(stripe->mutex);
+      const MutexUnlock unlocked(stripe->mutex);
       buyer_lock = buyers_.LockFor(record->buyer);
     }
     now = clock_->Now();
@@ -72,12 +72,12 @@ void LocalCore::End(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind, I
 std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
   OrderBook::Ref record;
   {
-    const base_internal::MutexLock lock(stripe.mutex);
+    const MutexLock lock(stripe.mutex);
     record = orders_.FirstDue(stripe, now);
   }
   if (record == nullptr) return std::nullopt;
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
-  const base_internal::MutexLock lock(stripe.mutex);
+  const MutexLock lock(stripe.mutex);
   if (record->state == OrderState::kHeld) End(stripe, *record, Kind::kExpire, clock_->Now());
   return record->position;
 }

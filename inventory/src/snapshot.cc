@@ -40,7 +40,7 @@ absl::Status LocalCore::Read(ReadCall& call) {
 absl::Status LocalCore::ReadState(ReadCall& call) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.order);
   if (stripe == nullptr) return checks_.NoSuchOrder(call.order);
-  const base_internal::MutexLock lock(stripe->mutex);
+  const MutexLock lock(stripe->mutex);
   const Instant now = clock_->Now();
   const OrderBook::Ref record = orders_.FindById(*stripe, call.order, now);
   if (record == nullptr) return checks_.NoSuchOrder(call.order);
@@ -52,7 +52,7 @@ absl::Status LocalCore::ReadFigures(ReadCall& call) {
   Item* const item = FindItem(call.sku);
   if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
   const auto orders = LockAllOrders();
-  const base_internal::MutexLock lock(item->mutex);
+  const MutexLock lock(item->mutex);
   call.of_sku.granted = item->granted();
   call.of_sku.available = item->removed() ? 0 : item->stock->Available();
   call.of_sku.held = item->units.held();
@@ -98,7 +98,7 @@ void LocalCore::AddGauges() {
 }
 
 void LocalCore::AddSkuGauges(const Item& item) noexcept try {
-  metrics_internal::ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
+  ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
   if (metrics == nullptr) return;
   const auto add = [&](SkuMetric metric, auto read) {
     metrics->AddGauge(metric, [this, &item, read] {

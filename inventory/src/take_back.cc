@@ -17,13 +17,12 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
 using Kind = LedgerRecord::Kind;
 
 }  // namespace
 
 void LocalCore::UndoRefusedRecords() {
-  const base_internal::MutexLock changes(sku_changes_mutex_);
+  const MutexLock changes(sku_changes_mutex_);
   // The ledger is about to go, and memory with it.
   if (closing_.load(std::memory_order_relaxed)) return;
   const auto buyers = buyers_.LockAll();
@@ -59,8 +58,8 @@ void LocalCore::DropBuyersWithoutUnits() noexcept {
 void LocalCore::UndoRecord(const LedgerRecord& refused) {
   if (!StateAfter(refused.kind).has_value()) return UndoSkuChange(refused);
   const auto unknown = [&] {
-    base_internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
-                                ", which does not exist"));
+    Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
+                 ", which does not exist"));
   };
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id);
   if (stripe == nullptr) unknown();
@@ -89,7 +88,7 @@ Transfer LocalCore::UndoMove(Item& item, Kind kind, int64_t units) {
 void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
   const auto& [sku, units] = refused.lines[0];
   Item* const item = FindItem(sku);
-  const base_internal::MutexLock lock(item->mutex);
+  const MutexLock lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
     (void)UndoMove(*item, refused.kind, units);
     if (refused.order_id == 0) return;
@@ -98,7 +97,7 @@ void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
     orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.order_id));
     return;
   }
-  const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
+  const MutexLock catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
     item->position = 0;  // As in UndoRecord().

@@ -11,9 +11,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-
 // Calls that other threads answer.
 class Batch {
  public:
@@ -29,8 +26,8 @@ class Batch {
   }
 
  private:
-  base_internal::Mutex mutex_;
-  base_internal::CondVar complete_;
+  Mutex mutex_;
+  CondVar complete_;
   size_t missing_ STOCKADE_GUARDED_BY(mutex_);
 };
 

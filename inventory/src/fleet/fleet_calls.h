@@ -23,7 +23,7 @@
 namespace stockade::inventory_internal {
 
 inline std::string FleetHashLiteral(const FleetHash& hash) {
-  return mysql_internal::MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
+  return MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
 }
 
 // A server may send any number, and sums of them must not overflow. No ledger has more units, and no time, fence or

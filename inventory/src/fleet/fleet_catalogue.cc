@@ -11,11 +11,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlReply;
-
 // SKUs that one query of Snapshot() reads, each of one moment. Other calls get their turn before the next.
 constexpr size_t kSkusAtOnce = 1'000;
 // Rows of buyers of a removed SKU that one statement deletes.
@@ -136,8 +131,8 @@ absl::Status FleetCore::AddSku(const SkuCall& call) {
     FleetPacket packet;
     packet.Add(Concat("INSERT INTO ", ledger_.tables.skus,
                       " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (",
-                      id, ",", mysql_internal::MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",",
-                      segments, ",0,0,", options.redis_segments ? 1 : 0, ")"),
+                      id, ",", MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",", segments,
+                      ",0,0,", options.redis_segments ? 1 : 0, ")"),
                FleetPacket::kAnyTag);
     packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
                FleetPacket::kAnyTag);
@@ -293,9 +288,8 @@ absl::Status FleetCore::Reshard(const SkuCall& call) {
   const auto& [sku, shards] = std::tie(call.sku, call.shards);
   if (absl::Status valid = checks_.CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
   if (shards < 1 || shards > kMaxShards) {
-    return absl::InvalidArgumentError(Concat("Inventory '", options_.name, "': Reshard '",
-                                             base_internal::Printable(sku, 100), "': ", shards,
-                                             " shards, which is not within 1 to ", kMaxShards));
+    return absl::InvalidArgumentError(Concat("Inventory '", options_.name, "': Reshard '", Printable(sku, 100),
+                                             "': ", shards, " shards, which is not within 1 to ", kMaxShards));
   }
   const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {

@@ -9,10 +9,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-using base_internal::MutexUnlock;
-
 // Between attempts to use a ledger that cannot be used.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
@@ -45,9 +41,9 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::uni
   fleet_metrics_.AddGauge(kLimboUnits, [this] { return static_cast<double>(sold_out_.Read().limbo_units); });
   fleet_metrics_.AddGauge(kOverdue, [this] { return OverdueSeconds(); });
   for (size_t node = 0; dispenser_ != nullptr && node < dispenser_->size(); ++node) {
-    node_metrics_.push_back(std::make_unique<metrics_internal::ComponentMetrics>(
+    node_metrics_.push_back(std::make_unique<ComponentMetrics>(
         options_.metrics, kFleetNodeMetricDefs,
-        metrics_internal::MetricLabels{{"inventory", options_.name}, {"node", NodeLabel(dispenser_->name(node))}}));
+        MetricLabels{{"inventory", options_.name}, {"node", NodeLabel(dispenser_->name(node))}}));
     node_metrics_.back()->AddGauge(0, [this, node] { return dispenser_->away(node) ? 1.0 : 0.0; });
   }
 }
@@ -70,7 +66,7 @@ absl::Status FleetCore::Start() {
   threads_.reserve(static_cast<size_t>(options_.lanes));
   for (int32_t i = 0; i < options_.lanes; ++i) {
     std::thread thread;
-    absl::Status started = base_internal::StartThread(thread, [this, i] { RunLane(i); });
+    absl::Status started = StartThread(thread, [this, i] { RunLane(i); });
     if (!started.ok()) return started;
     threads_.push_back(std::move(thread));
   }
@@ -79,7 +75,7 @@ absl::Status FleetCore::Start() {
 
 void FleetCore::RunLane(int32_t index) {
   Lane lane{.writer = FleetLane(ledger_, [this] { return GiveUpWhileConnecting(); }), .index = first_index_ + index};
-  base_internal::Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
+  Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
   Instant upkeep = index == 0 ? clock_.Now() : Instant::InfiniteFuture();
   bool is_calls_turn = false;
   const MutexLock lock(mutex_);
@@ -236,7 +232,7 @@ bool FleetCore::ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call) {
 FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& packet) {
   const Instant start = clock_.Now();
   FleetOutcome outcome = writer.Run(packet);
-  base_internal::Backoff backoff(kFirstPause, kLongestPause, 0);
+  Backoff backoff(kFirstPause, kLongestPause, 0);
   while (outcome.kind == FleetOutcome::Kind::kUnknown && !writer.settled() &&
          clock_.Now() < start + options_.patience) {
     NoteHealth(outcome.status);

@@ -275,7 +275,7 @@ class FleetCore final : public InventoryCore {
     const bool is_away = outcome.kind == FleetOutcome::Kind::kAway;
     const bool is_large = calls.size() == 1 && LinesOf(*calls[0]) > kSmallLines;
     if (is_large && outcome.error == FleetOutcome::kPacketTooLarge) {
-      AnswerUnavailable(*calls[0], NotDone(*calls[0], base_internal::Concat(outcome.status.message())));
+      AnswerUnavailable(*calls[0], NotDone(*calls[0], Concat(outcome.status.message())));
       return true;
     }
     if (!is_large || !outcome.is_lost()) {
@@ -287,7 +287,7 @@ class FleetCore final : public InventoryCore {
       AnswerUnavailable(*calls[0], NotDone(*calls[0], "the connection is lost whenever its packet is sent"));
       return true;
     }
-    const base_internal::MutexLock lock(mutex_);
+    const MutexLock lock(mutex_);
     (queues_.*queue).push_back(std::move(calls[0]));  // Others go first.
     return !is_away;
   }
@@ -317,19 +317,18 @@ class FleetCore final : public InventoryCore {
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
     bool has_room = false;
     {
-      const base_internal::MutexLock lock(mutex_);
+      const MutexLock lock(mutex_);
       has_room = queues_.size() < static_cast<size_t>(options_.max_waiting_calls);
       if (has_room) (queues_.*queue).emplace_back().swap(call);
     }
     // One lane, and without the lock, so that nobody wakes up to wait again.
     if (has_room) return called_.NotifyOne();
-    AnswerUnavailable(*call,
-                      NotDone(*call, base_internal::Concat(options_.max_waiting_calls, " calls wait for the ledger")));
+    AnswerUnavailable(*call, NotDone(*call, Concat(options_.max_waiting_calls, " calls wait for the ledger")));
   }
   // To the front, in their order.
   template <typename Call>
   void PutBack(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls) {
-    const base_internal::MutexLock lock(mutex_);
+    const MutexLock lock(mutex_);
     std::move(calls.rbegin(), calls.rend(), std::front_inserter(queues_.*queue));
   }
   void NoteHealth(const absl::Status& status);
@@ -473,11 +472,11 @@ class FleetCore final : public InventoryCore {
   const std::unique_ptr<FleetDispenser> dispenser_;
   const RequestChecks checks_;
   Clock& clock_;
-  base_internal::ForkGuard fork_guard_;
+  ForkGuard fork_guard_;
 
-  mutable base_internal::Mutex mutex_;
-  base_internal::CondVar called_;   // Lanes wait for it that can serve any call,
-  base_internal::CondVar changed_;  // and for this one while the ledger cannot be used.
+  mutable Mutex mutex_;
+  CondVar called_;   // Lanes wait for it that can serve any call,
+  CondVar changed_;  // and for this one while the ledger cannot be used.
   Queues queues_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
@@ -498,12 +497,12 @@ class FleetCore final : public InventoryCore {
   const int32_t first_index_ = static_cast<int32_t>(std::random_device()() >> 8);
   std::vector<std::thread> threads_;
   // Passes the answers of ...Async() to their executors: one that runs a task at once must not stop a lane.
-  base_internal::LazyThreadPool notifier_{1};
+  LazyThreadPool notifier_{1};
   FleetSoldOut sold_out_;
   FleetStock stock_;
-  std::vector<std::unique_ptr<metrics_internal::ComponentMetrics>> node_metrics_;
-  metrics_internal::ComponentMetrics metrics_;
-  metrics_internal::ComponentMetrics fleet_metrics_;
+  std::vector<std::unique_ptr<ComponentMetrics>> node_metrics_;
+  ComponentMetrics metrics_;
+  ComponentMetrics fleet_metrics_;
 };
 
 }  // namespace stockade::inventory_internal

@@ -16,11 +16,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlReply;
-
 std::string JoinIds(const FleetEnds& calls) {
   return absl::StrJoin(calls, ",", [](std::string* out, const auto& call) { absl::StrAppend(out, call->id); });
 }
@@ -132,7 +127,7 @@ absl::Status FleetCore::CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow&
   if (whole.ok()) {
     lane.damaged.erase(sku);
   } else if (lane.damaged.insert(sku).second) {
-    base_internal::Log(LogSeverity::kError, Concat(whole.message()));
+    Log(LogSeverity::kError, Concat(whole.message()));
   }
   return whole;
 }

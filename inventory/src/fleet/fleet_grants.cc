@@ -15,10 +15,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-using mysql_internal::MySqlReply;
-
 // The tags of the statements of a grant. The payment of SKU i has kStock + i.
 enum Tag : size_t { kRequests, kBuyers, kOrders, kOrderLines, kStock };
 
@@ -150,7 +146,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
   using Requests = std::vector<std::tuple<FleetHash, std::optional<OrderColumns>>>;
   Requests early;
   if (Has(FleetDefect::kLookFirst)) {
-    (void)writer.Read(requests_sql, mysql_internal::MySqlInto(early));
+    (void)writer.Read(requests_sql, MySqlInto(early));
     Pause(FleetPause::kLookReplied);
   }
   SkuTable sku_table;
@@ -163,7 +159,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
                          ";SELECT sku_id,buyer,units FROM ", ledger_.tables.buyers, " WHERE ",
                          buyers_sql.empty() ? "FALSE" : buyers_sql, ";", requests_sql, ";SELECT fingerprint FROM ",
                          ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow),
-                  mysql_internal::MySqlInto(sku_table, buyer_table, requests, forgotten, looked.now));
+                  MySqlInto(sku_table, buyer_table, requests, forgotten, looked.now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   TakeSkuRows(sku_table, looked.skus);

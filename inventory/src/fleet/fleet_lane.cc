@@ -11,12 +11,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlRemedy;
-using mysql_internal::MySqlReply;
-
 constexpr unsigned kDuplicate = 1062;
 constexpr unsigned kNullGuard = 1048;
 constexpr unsigned kDeadlock = 1213;
@@ -76,9 +70,8 @@ absl::Status FleetLane::Register() {
     const uint32_t lane_id = random_() >> 1 | kLeastLane;
     const uint64_t nonce = uint64_t{random_() >> 1} << 32 | random_();
     // Only in the fleet whose keys this lane uses: an import, which changes them, needs a fleet without lanes.
-    const std::string imported = ledger_.keys.imported.has_value()
-                                     ? mysql_internal::MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported))
-                                     : "NULL";
+    const std::string imported =
+        ledger_.keys.imported.has_value() ? MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported)) : "NULL";
     const MySqlReply reply = connection_->Run(
         Concat("INSERT INTO ", ledger_.tables.lanes,
                " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
@@ -95,7 +88,7 @@ absl::Status FleetLane::Register() {
     fence_ = 1;
     batch_ = 0;
     sequence_ = 0;
-    base_internal::CrashPoint("fleet: lane registered");
+    CrashPoint("fleet: lane registered");
     return absl::OkStatus();
   }
   return absl::UnavailableError(Concat(kRegisterAttempts, " random ids of lanes were all taken"));
@@ -104,7 +97,7 @@ absl::Status FleetLane::Register() {
 absl::Status FleetLane::Settle() {
   // The UPDATE waits for a transaction of this lane that is running. If it matches nothing, an earlier try of this has
   // raised the fence already, or somebody has closed the lane.
-  base_internal::CrashPoint("fleet: outcome not known");
+  CrashPoint("fleet: outcome not known");
   std::vector<std::tuple<int64_t, int64_t>> rows;
   const MySqlReply reply =
       connection_->Run(Concat("UPDATE ", ledger_.tables.lanes, " SET fence=fence+1", Row(), ";SELECT fence,batch FROM ",
@@ -137,10 +130,10 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
                                  ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
                                  "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
   unsettled_ = true;
-  base_internal::CrashPoint("fleet: before the packet");
+  CrashPoint("fleet: before the packet");
   End end;
   const MySqlReply reply = connection_->Run(sql, MySqlInto(end), Deadline());
-  base_internal::CrashPoint("fleet: after the packet");
+  CrashPoint("fleet: after the packet");
   FleetOutcome outcome = Interpret(packet, reply, end);
   usable_ = outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
   return outcome;
@@ -201,7 +194,7 @@ MySqlReply FleetLane::SignOfLife() {
   return Read(Concat("UPDATE ", ledger_.tables.lanes, " SET seen_at=", kFleetNow, Row()));
 }
 
-MySqlReply FleetLane::Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results) {
+MySqlReply FleetLane::Read(std::string_view statements, std::span<const MySqlSink> results) {
   if (absl::Status ready = Prepare(); !ready.ok()) {
     usable_ = false;
     return {.status = ready, .remedy = MySqlRemedy::kReconnect};

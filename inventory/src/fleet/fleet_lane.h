@@ -26,10 +26,9 @@ struct FleetLedger {
   // Connects once and checks the options, the server and the tables. The errors of FleetInventory::Connect().
   static absl::StatusOr<FleetLedger> Check(const FleetInventoryOptions& options);
   // A connection to the same fleet. Blocks for at most the two time-outs. `meanwhile`: see MySqlConnection::Open().
-  absl::StatusOr<std::unique_ptr<mysql_internal::MySqlConnection>> Open(
-      const mysql_internal::MySqlConnection::Meanwhile& meanwhile = nullptr) const;
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlConnection::Meanwhile& meanwhile = nullptr) const;
 
-  mysql_internal::MySqlTarget target;
+  MySqlTarget target;
   FleetTables tables;
   FleetKeys keys;
   absl::Duration packet_timeout;  // For a packet and its reply.
@@ -66,7 +65,7 @@ struct FleetOutcome {
 class FleetLane {
  public:
   // `meanwhile` is called while the lane connects: see MySqlConnection::Open().
-  FleetLane(const FleetLedger& ledger, mysql_internal::MySqlConnection::Meanwhile meanwhile);
+  FleetLane(const FleetLedger& ledger, MySqlConnection::Meanwhile meanwhile);
 
   // False: Prepare() has to connect. A system call.
   bool connected() const;
@@ -86,9 +85,9 @@ class FleetLane {
   bool settled() const { return !unsettled_; }
   // Runs statements outside of a transaction, one snapshot each: those that read, and those whose outcome need not be
   // known, because they may be repeated. `results`: see MySqlConnection::Run().
-  mysql_internal::MySqlReply Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results = {});
+  MySqlReply Read(std::string_view statements, std::span<const MySqlSink> results = {});
   // Says in the tables that this process is alive, and how long it wants orders to be kept; transactions do so, too.
-  mysql_internal::MySqlReply SignOfLife();
+  MySqlReply SignOfLife();
   // The row is not used any more: Prepare() makes another.
   void Renew() { lane_id_ = 0; }
   // False: the ledger could not be used the last time.
@@ -103,16 +102,16 @@ class FleetLane {
   // What a packet ends with: the lane's fence if its row was found, the tag of the first statement that missed, and the
   // time.
   using End = std::tuple<std::optional<int64_t>, std::optional<uint64_t>, int64_t>;
-  FleetOutcome Interpret(const FleetPacket& packet, const mysql_internal::MySqlReply& reply, const End& end);
+  FleetOutcome Interpret(const FleetPacket& packet, const MySqlReply& reply, const End& end);
   // After a packet that the server may have run.
   FleetOutcome ResumeLost(const absl::Status& why);
   std::string Row() const;
   Instant Deadline() const;
 
   const FleetLedger& ledger_;
-  const mysql_internal::MySqlConnection::Meanwhile meanwhile_;
+  const MySqlConnection::Meanwhile meanwhile_;
   std::random_device random_;
-  std::unique_ptr<mysql_internal::MySqlConnection> connection_;
+  std::unique_ptr<MySqlConnection> connection_;
   uint32_t lane_id_ = 0;  // 0: it has no row.
   uint64_t nonce_ = 0;
   int64_t fence_ = 0;

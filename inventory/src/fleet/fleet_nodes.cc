@@ -17,8 +17,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-
 // Fewer units are not moved to a node: the ledger alone sells the last ones. More are moved in several steps.
 constexpr int64_t kLeastFill = 16;
 constexpr int64_t kMostFillInBatches = 16;
@@ -49,7 +47,7 @@ FleetCore::NodePayments FleetCore::AskNode(Lane& lane, const std::map<uint64_t, 
   }
   if (wants.empty()) return payments;
   const auto answer = dispenser_->Take(NodeOf(lane), wants);
-  base_internal::CrashPoint("fleet: node was asked");
+  CrashPoint("fleet: node was asked");
   if (!answer.has_value()) {
     fleet_metrics_.Add(kNodeWasAway, wants.size());
     return payments;
@@ -143,7 +141,7 @@ bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
   if (outcome.kind == FleetOutcome::Kind::kDone) {
     fleet_metrics_.Add(kNodeFills);
     Pause(FleetPause::kBeforeFill);
-    base_internal::CrashPoint("fleet: before the fill");
+    CrashPoint("fleet: before the fill");
     // The node is ahead of a ledger that was restored, or another fill was faster.
     if (!dispenser_->Fill(node, sku, generation, fill, units)) share.End(generation);
   }

@@ -22,7 +22,7 @@ inline constexpr std::string_view kOfNodes = " AND segment>=1000000";
 
 // Of `units`, those of segment `segment` of `segments`, as SQL.
 inline std::string Share(std::string_view units, std::string_view segments, std::string_view segment) {
-  return base_internal::Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
+  return Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
 }
 
 // The statements of one transaction, each of which does what its caller expects, or the transaction is rolled back. The
@@ -55,11 +55,6 @@ class FleetPacket {
   bool HasTag(size_t tag) const { return std::ranges::find(tags_, tag) != tags_.end(); }
 
  private:
-  template <typename... Pieces>
-  static std::string Concat(const Pieces&... pieces) {
-    return base_internal::Concat(pieces...);
-  }
-
   std::string sql_;
   std::vector<size_t> tags_;
 };

@@ -16,9 +16,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-
 // How long a node is left alone after an error; until then its lanes pay from the ledger's segments.
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(200);
 constexpr absl::Duration kLongestRetry = absl::Seconds(5);
@@ -163,10 +160,10 @@ class RedisNodes final : public FleetDispenser {
     const std::string url;
     const RedisOptions options;
     std::unique_ptr<RedisClient> client;  // Constant after Start().
-    mutable base_internal::Mutex mutex;
+    mutable Mutex mutex;
     bool away STOCKADE_GUARDED_BY(mutex) = false;
     Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
-    base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
+    Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
     absl::flat_hash_set<std::string> unusable STOCKADE_GUARDED_BY(mutex);  // Counters that were logged.
   };
 
@@ -190,8 +187,7 @@ class RedisNodes final : public FleetDispenser {
       const MutexLock lock(node.mutex);
       if (node.unusable.size() >= kMaxLogged || !node.unusable.insert(counter).second) return;
     }
-    base_internal::Log(
-        LogSeverity::kWarning,
+    Log(LogSeverity::kWarning,
         Concat("Inventory '", node.options.name, "': the counter ", counter,
                " at a Redis node cannot be used. Its units are sold without the node: ", status.message()));
   }
@@ -207,10 +203,9 @@ class RedisNodes final : public FleetDispenser {
       if (node.away) node.next_try = Clock::System()->Now() + node.backoff.Next();
     }
     const std::string what = Concat("Inventory '", node.options.name, "': the Redis node ", name(at));
-    base_internal::Log(outcome.ok() ? LogSeverity::kInfo : LogSeverity::kWarning,
-                       outcome.ok()
-                           ? Concat(what, " can be used again")
-                           : Concat(what, " cannot be used; the ledger sells in its place: ", outcome.ToString()));
+    Log(outcome.ok() ? LogSeverity::kInfo : LogSeverity::kWarning,
+        outcome.ok() ? Concat(what, " can be used again")
+                     : Concat(what, " cannot be used; the ledger sells in its place: ", outcome.ToString()));
   }
 
   const std::string key_prefix_;

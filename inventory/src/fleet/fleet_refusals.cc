@@ -11,10 +11,6 @@
 
 namespace stockade::inventory_internal {
 
-using base_internal::Concat;
-using base_internal::MutexLock;
-using mysql_internal::MySqlReply;
-
 #ifdef STOCKADE_CRASH_POINTS
 std::atomic<FleetDefect> fleet_defect{FleetDefect::kNone};
 std::atomic<void (*)(FleetPause)> fleet_pause{nullptr};
@@ -99,7 +95,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     IdsLoad early;
     while (Has(FleetDefect::kIdsFirst) && !early.is_done() && LoadIds(lane.writer, id, early)) {
     }
-    base_internal::CrashPoint("fleet: before the latch");
+    CrashPoint("fleet: before the latch");
     const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
     if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) return;
     SkuRows rows;
@@ -140,7 +136,7 @@ void FleetCore::ServeSoldOut(Lane& lane) {
 
 bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   Pause(FleetPause::kBeforeMove);
-  base_internal::CrashPoint("fleet: before limbo is moved");
+  CrashPoint("fleet: before limbo is moved");
   // Only in the epoch in which it was waited for.
   const std::string where = Concat(" WHERE sku_id=", move.sku, " AND mode=2 AND removed=0",
                                    Has(FleetDefect::kLateMover) ? std::string() : Concat(" AND epoch=", move.epoch));
@@ -160,7 +156,7 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0 WHERE sku_id=", move.sku, kOfNodes),
              FleetPacket::kAnyTag);
   const FleetOutcome outcome = RunUntilKnown(writer, packet);
-  base_internal::CrashPoint("fleet: after limbo was moved");
+  CrashPoint("fleet: after limbo was moved");
   switch (outcome.kind) {
     case FleetOutcome::Kind::kDone: fleet_metrics_.Add(kLimboMoves); [[fallthrough]];
     case FleetOutcome::Kind::kSurprise: sold_out_.NoteMoved(move); return true;
@@ -180,8 +176,7 @@ bool FleetCore::LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load) {
                       : Concat("SELECT order_id,request FROM ", ledger_.tables.orders,
                                " FORCE INDEX (by_sku) WHERE sku_id=", sku, " AND order_id>", load.last);
   std::vector<std::tuple<OrderId, FleetHash>> rows;
-  const MySqlReply reply =
-      writer.Read(Concat(page, " ORDER BY order_id LIMIT ", kIdsAtOnce), mysql_internal::MySqlInto(rows));
+  const MySqlReply reply = writer.Read(Concat(page, " ORDER BY order_id LIMIT ", kIdsAtOnce), MySqlInto(rows));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   for (const auto& [order, request] : rows) {

@@ -19,11 +19,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlReply;
-
 // Each fails only if another process has added a node meanwhile.
 constexpr int kNodeAttempts = 64;
 
@@ -98,10 +93,10 @@ std::pair<int, int> MajorAndMinor(std::string_view version) {
   int major = 0;
   int minor = 0;
   const size_t dot = version.find('.');
-  (void)absl::SimpleAtoi(base_internal::AbslView(version.substr(0, dot)), &major);
+  (void)absl::SimpleAtoi(AbslView(version.substr(0, dot)), &major);
   if (dot != std::string_view::npos) {
     const std::string_view rest = version.substr(dot + 1);
-    (void)absl::SimpleAtoi(base_internal::AbslView(rest.substr(0, rest.find_first_not_of("0123456789"))), &minor);
+    (void)absl::SimpleAtoi(AbslView(rest.substr(0, rest.find_first_not_of("0123456789"))), &minor);
   }
   return {major, minor};
 }
@@ -310,7 +305,7 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
   // Code of version 1 works with these tables.
   return connection
       .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",1,",
-                  mysql_internal::MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);UPDATE ", tables.fleet,
+                  MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);UPDATE ", tables.fleet,
                   " SET version=", kFleetSchemaVersion, " WHERE one=1 AND version<", kFleetSchemaVersion,
                   ";DO RELEASE_LOCK(", lock, ")"),
            deadline)
@@ -400,7 +395,7 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
 
 absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTables& tables, std::string_view name,
                                       Instant deadline) {
-  const std::string literal = mysql_internal::MySqlLiteral(name);
+  const std::string literal = MySqlLiteral(name);
   for (int attempt = 0; attempt < kNodeAttempts; ++attempt) {
     std::vector<int64_t> ids;
     const MySqlReply found =
@@ -416,8 +411,7 @@ absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTa
         connection.Run(Concat("INSERT IGNORE INTO ", tables.nodes, " (node_id,name) SELECT COALESCE(MAX(node_id)+1,0),",
                               literal, " FROM ", tables.nodes),
                        deadline);
-    if (!added.status.ok() && added.remedy != mysql_internal::MySqlRemedy::kRunAgain &&
-        added.remedy != mysql_internal::MySqlRemedy::kRollBack) {
+    if (!added.status.ok() && added.remedy != MySqlRemedy::kRunAgain && added.remedy != MySqlRemedy::kRollBack) {
       return added.status;
     }
   }

@@ -99,8 +99,7 @@ struct FleetRow {
   FleetKeys keys = {};
 };
 // FailedPrecondition: there is none, or it is damaged.
-absl::StatusOr<FleetRow> ReadFleetRow(mysql_internal::MySqlConnection& connection, std::string_view table,
-                                      Instant deadline);
+absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_view table, Instant deadline);
 
 // As bytes of the column `imported_key`.
 std::string FleetKeyBytes(const FingerprintKey& key);
@@ -111,23 +110,22 @@ std::string FleetSchema(std::string_view prefix);
 // Creates the tables and the row of the fleet if they are missing, and adds what tables of an older version lack. Must
 // not run in a transaction. Idempotent. Processes that call it at once wait for each other. Unavailable: until
 // `deadline`.
-absl::Status MigrateFleet(mysql_internal::MySqlConnection& connection, std::string_view prefix, Instant deadline);
+absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline);
 
 // Reads the keys of the fleet. FailedPrecondition: the tables are missing, are of a version that this code cannot use,
 // or their constraints are missing or not enforced. PermissionDenied: the user lacks a right, which the text names.
-absl::StatusOr<FleetKeys> CheckFleetSchema(mysql_internal::MySqlConnection& connection, std::string_view prefix,
-                                           Instant deadline);
+absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::string_view prefix, Instant deadline);
 
 // The number of a Redis node in `stock`, by its name. The first process that uses the node chooses it, and it never
 // changes. Unavailable and others: the ledger cannot be used.
-absl::StatusOr<int32_t> FindFleetNode(mysql_internal::MySqlConnection& connection, const FleetTables& tables,
-                                      std::string_view name, Instant deadline);
+absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTables& tables, std::string_view name,
+                                      Instant deadline);
 
 // For each connection: sets what the statements rely on, reads it back, and checks that the server keeps the promises
 // that an inventory makes and that its fleet has these keys. FailedPrecondition: it does not, and the message names the
 // setting. Unavailable: it is read-only. `keys`: null if they are not known yet.
-absl::Status PrepareFleetConnection(mysql_internal::MySqlConnection& connection, const FleetTables& tables,
-                                    const FleetKeys* keys, absl::Duration reply_timeout);
+absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
+                                    absl::Duration reply_timeout);
 
 }  // namespace stockade::inventory_internal
 

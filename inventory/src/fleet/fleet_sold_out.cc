@@ -8,8 +8,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::MutexLock;
-
 // Clocks of processes may run at rates that differ by 4 %, and threads are late.
 constexpr double kWaitInLeases = 1.1;
 // After work that was not done.

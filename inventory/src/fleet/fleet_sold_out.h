@@ -126,8 +126,8 @@ class FleetSoldOut {
   // Pointers, because an atomic does not move.
   absl::flat_hash_map<uint64_t, std::unique_ptr<Sku>> skus_ STOCKADE_GUARDED_BY(leases_mutex_);
 
-  mutable base_internal::Mutex mutex_;  // Locked after leases_mutex_.
-  base_internal::CondVar moved_;
+  mutable Mutex mutex_;  // Locked after leases_mutex_.
+  CondVar moved_;
   std::map<uint64_t, Limbo> limbo_ STOCKADE_GUARDED_BY(mutex_);
   Instant next_work_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
 };

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "fleet_core.h"
-#include "inventory_metrics.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
 namespace {
-
-using base_internal::Concat;
-using base_internal::MutexLock;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlReply;
 
 // Between two readings; longer if they take long, so that the server is busy with them for 2 % of the time at most.
 constexpr absl::Duration kStockInterval = absl::Seconds(10);
@@ -40,8 +34,7 @@ FleetStock::FleetStock(const FleetInventoryOptions& options)
   add(kBuyersOverLimit, [](const Figures& of) { return static_cast<double>(of.buyers_over_limit); });
 }
 
-void FleetStock::Add(metrics_internal::ComponentMetrics& to, size_t metric,
-                     std::function<double(const Figures&)> read) {
+void FleetStock::Add(ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read) {
   to.AddGauge(metric, [this, read = std::move(read)] {
     const MutexLock lock(mutex_);
     if (!has_figures_ || clock_.Now() >= export_end_) return std::numeric_limits<double>::quiet_NaN();
@@ -52,7 +45,7 @@ void FleetStock::Add(metrics_internal::ComponentMetrics& to, size_t metric,
 void FleetStock::Set(Figures figures) {
   for (const auto& [sku, units] : figures.skus) {
     if (named_.contains(sku)) continue;
-    metrics_internal::ComponentMetrics* const metrics = sku_metrics_.Add(sku);
+    ComponentMetrics* const metrics = sku_metrics_.Add(sku);
     if (metrics == nullptr) break;
     named_.insert(sku);
     const auto add = [&](SkuMetric metric, int64_t Units::*number) {

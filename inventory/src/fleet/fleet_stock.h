@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "sku_metrics.h"
+#include "inventory_metrics.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/mutex.h"
 #include "stockade/inventory/fleet_inventory.h"
@@ -42,16 +42,16 @@ class FleetStock {
   void Clear();
 
  private:
-  void Add(metrics_internal::ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read);
+  void Add(ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read);
 
   Clock& clock_;
-  base_internal::Mutex mutex_;
+  Mutex mutex_;
   Figures figures_ STOCKADE_GUARDED_BY(mutex_);
   bool has_figures_ STOCKADE_GUARDED_BY(mutex_) = false;
   Instant export_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
   std::set<std::string> named_;  // SKUs with series. Only Set() uses it.
   SkuMetrics sku_metrics_;
-  metrics_internal::ComponentMetrics metrics_;
+  ComponentMetrics metrics_;
 };
 
 }  // namespace stockade::inventory_internal

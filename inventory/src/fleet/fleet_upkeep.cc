@@ -15,10 +15,6 @@
 namespace stockade::inventory_internal {
 namespace {
 
-using base_internal::Concat;
-using mysql_internal::MySqlInto;
-using mysql_internal::MySqlReply;
-
 // Orders that expire, or are forgotten, in one transaction.
 constexpr size_t kUpkeepOrders = 256;
 // Large orders of which one packet may end as many as fit.
@@ -153,9 +149,8 @@ void FleetCore::NoteOverdue(Lane& lane, std::optional<std::pair<int64_t, OrderId
       oldest.has_value() ? absl::Microseconds(lane.due.now - FleetClamp(oldest->first)) : absl::ZeroDuration();
   if (overdue > kOverdueLogged && now >= lane.due.logged + kLogInterval) {
     lane.due.logged = now;
-    base_internal::Log(LogSeverity::kWarning,
-                       Concat("Inventory '", options_.name, "': reservations do not expire in time: order ",
-                              oldest->second, " was due ", absl::FormatDuration(overdue), " ago"));
+    Log(LogSeverity::kWarning, Concat("Inventory '", options_.name, "': reservations do not expire in time: order ",
+                                      oldest->second, " was due ", absl::FormatDuration(overdue), " ago"));
   }
   const MutexLock lock(mutex_);
   overdue_since_ = oldest.has_value() ? now - overdue : Instant::InfiniteFuture();
