@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
-#include "fleet_defect.h"
+#include "fleet_rules.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
@@ -376,8 +376,8 @@ void FleetCore::AddDeposits(FleetPacket& packet, const Ending& ending) const {
   // Ascending, before statements that are not so together.
   if (open.size() != all.size()) lock(all, " FOR UPDATE");
   if (!open.empty()) {
-    lock(open, Has(FleetDefect::kSecondToPool) ? " AND removed=0 AND mode<>1 LOCK IN SHARE MODE"
-                                               : " AND removed=0 AND mode=0 LOCK IN SHARE MODE");
+    lock(open, FleetRules::DrainingStaysInLimbo() ? " AND removed=0 AND mode=0 LOCK IN SHARE MODE"
+                                                  : " AND removed=0 AND mode<>1 LOCK IN SHARE MODE");
     packet.AddCondition(Concat("@locked=", open.size()), FleetPacket::kAnyTag);
   }
   removed.Update(packet, ledger_.tables.skus, "t.sku_id=d.sku_id AND t.removed=1", "t.granted=t.granted-d.units");

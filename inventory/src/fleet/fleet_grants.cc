@@ -8,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
-#include "fleet_defect.h"
+#include "fleet_pause.h"
+#include "fleet_rules.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
 
@@ -145,7 +146,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
              " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ") LIMIT ", kMostLinesLooked);
   using Requests = std::vector<std::tuple<FleetHash, std::optional<OrderColumns>>>;
   Requests early;
-  if (Has(FleetDefect::kLookFirst)) {
+  if (!FleetRules::LooksOnce()) {
     (void)writer.Read(requests_sql, MySqlInto(early));
     Pause(FleetPause::kLookReplied);
   }
@@ -167,7 +168,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
   for (const auto& [sku, buyer, units] : buyer_table) {
     looked.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
   }
-  for (const auto& [request, row] : Has(FleetDefect::kLookFirst) ? early : requests) {
+  for (const auto& [request, row] : FleetRules::LooksOnce() ? requests : early) {
     std::optional<OrderRow>& order = looked.orders[request];
     if (!row.has_value()) continue;
     if (!order.has_value()) order.emplace();
@@ -204,8 +205,8 @@ void FleetCore::OrderRow::Add(const OrderColumns& row) {
 
 // Those that a refusal counts.
 int64_t FleetCore::UnitsOf(const SkuRow& row) {
-  if (Has(FleetDefect::kEmptyIsSoldOut)) return row.segment_units[0];
-  if (Has(FleetDefect::kRefuseByPool)) {
+  if (!FleetRules::CountsAllSegments()) return row.segment_units[0];
+  if (!FleetRules::CountsNodes()) {
     return std::accumulate(row.segment_units.begin(), row.segment_units.end(), int64_t{0});
   }
   return row.units;
@@ -464,7 +465,7 @@ FleetPacket FleetCore::GrantsPacket(Lane& lane, const FleetGrants& calls, const 
     std::string segment = Concat(SegmentOf(payment.sku, lane));
     if (node != from_node.end()) {
       segment = Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
-      if (Has(FleetDefect::kNoCheck)) {
+      if (!FleetRules::ChecksNodeRow()) {
         segment = Concat(dispenser_->segment(NodeOf(lane)));
         left = Concat("GREATEST(", left, ",0)");
       }

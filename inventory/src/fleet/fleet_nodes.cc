@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "fleet_core.h"
-#include "fleet_defect.h"
+#include "fleet_pause.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 

@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
-#include "fleet_defect.h"
+#include "fleet_pause.h"
+#include "fleet_rules.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
 
 #ifdef STOCKADE_CRASH_POINTS
-std::atomic<FleetDefect> fleet_defect{FleetDefect::kNone};
 std::atomic<void (*)(FleetPause)> fleet_pause{nullptr};
 #endif
 
@@ -60,8 +60,7 @@ void FleetCore::NoteDeposit(uint64_t sku, const FleetLatch& latch) {
 }
 
 bool FleetCore::DepositsToLimbo(const FleetLatch& latch) {
-  if (latch.mode == FleetMode::kDraining && Has(FleetDefect::kSecondToPool)) return false;
-  return latch.mode != FleetMode::kOpen;
+  return FleetRules::DrainingStaysInLimbo() ? latch.mode != FleetMode::kOpen : latch.mode == FleetMode::kLatched;
 }
 
 std::string FleetCore::LimboSet(int64_t units) { return Concat("limbo=limbo+", units, ",mode=2"); }
@@ -76,7 +75,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
   for (const uint64_t id : short_skus) {
     const SkuRow& row = skus.at(id);
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
-                         (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
+                         (row.latch.mode == FleetMode::kDraining && !FleetRules::LatchesOpenOnly());
     if (!is_open || row.units != 0) continue;
     if (++latches > kMostLatches) return;
     // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added. The epoch is a time, so
@@ -84,7 +83,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     FleetPacket packet;
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=",
                              absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
-                             " AND removed=0 AND ", Has(FleetDefect::kNoLimboCheck) ? "mode<>1" : "mode=0"),
+                             " AND removed=0 AND ", FleetRules::LatchesOpenOnly() ? "mode=0" : "mode<>1"),
                       1, FleetPacket::kAnyTag);
     packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
                       " FOR UPDATE"),
@@ -93,7 +92,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
                FleetPacket::kAnyTag);
     IdsLoad early;
-    while (Has(FleetDefect::kIdsFirst) && !early.is_done() && LoadIds(lane.writer, id, early)) {
+    while (!FleetRules::IdsAfterLatch() && !early.is_done() && LoadIds(lane.writer, id, early)) {
     }
     CrashPoint("fleet: before the latch");
     const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
@@ -139,7 +138,7 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   CrashPoint("fleet: before limbo is moved");
   // Only in the epoch in which it was waited for.
   const std::string where = Concat(" WHERE sku_id=", move.sku, " AND mode=2 AND removed=0",
-                                   Has(FleetDefect::kLateMover) ? std::string() : Concat(" AND epoch=", move.epoch));
+                                   FleetRules::MovesInItsEpoch() ? Concat(" AND epoch=", move.epoch) : std::string());
   FleetPacket packet;
   packet.Add("SET @limbo=NULL", FleetPacket::kAnyTag);
   packet.Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", ledger_.tables.skus, where, " FOR UPDATE"),

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fleet_defect.h"
+#include "fleet_rules.h"
 
 namespace stockade::inventory_internal {
 namespace {
@@ -29,7 +29,7 @@ std::optional<int64_t> FleetSoldOut::Refuses(uint64_t sku, uint64_t request_prin
   const Sku& known = *found->second;
   if (!known.asked.load(std::memory_order_relaxed)) known.asked.store(true, std::memory_order_relaxed);
   if (clock_.Now() >= known.lease_end || (known.limited && !has_buyer)) return std::nullopt;
-  if (!Has(FleetDefect::kNoIds) && (known.ids == nullptr || known.ids->contains(request_print))) return std::nullopt;
+  if (FleetRules::KnowsIds() && (known.ids == nullptr || known.ids->contains(request_print))) return std::nullopt;
   return known.unsold;
 }
 
@@ -45,7 +45,7 @@ bool FleetSoldOut::Note(uint64_t sku, const FleetLatch& latch, int64_t unsold, b
   }
   const Instant now = clock_.Now();
   const absl::Duration lease = Bounded(latch.lease);
-  if (Has(FleetDefect::kFromReply)) sent = now;
+  if (!FleetRules::LeaseBeginsWhenSent()) sent = now;
   if (sent + lease <= now) return false;
   {
     // Repeats of requests look while the lease is good.
@@ -91,7 +91,7 @@ absl::Duration FleetSoldOut::WaitOf(const FleetLatch& latch) { return Bounded(la
 
 bool FleetSoldOut::NoteLimbo(uint64_t sku, const FleetLatch& latch) {
   const Instant now = clock_.Now();
-  const Instant due = Has(FleetDefect::kNoWait) ? now : now + WaitOf(latch);
+  const Instant due = FleetRules::LimboWaits() ? now + WaitOf(latch) : now;
   {
     const MutexLock lock(mutex_);
     Limbo& limbo = limbo_[sku];

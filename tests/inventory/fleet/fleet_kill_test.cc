@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "fleet_defect.h"
+#include "fleet_rules.h"
 #include "gtest/gtest-spi.h"
 #include "inventory/crash/witness.h"
 #include "inventory/fleet/fleet_node.h"
@@ -485,6 +485,7 @@ TEST(FleetCrashPointsTest, EachPointOfTheSources_IsTried) {
   const std::regex call("CrashPoint\\(\"([^\"]*)\"\\)");
   std::multiset<std::string> in_sources;
   for (const auto& file : std::filesystem::directory_iterator(STOCKADE_FLEET_SOURCES)) {
+    if (!file.is_regular_file()) continue;
     std::ifstream in(file.path());
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) in_sources.insert((*it)[1]);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "fleet_defect.h"
+#include "fleet_pause.h"
 #include "inventory/fleet/fleet_test.h"
 #include "redis/support/redis_cluster.h"
 #include "redis/support/redis_server.h"

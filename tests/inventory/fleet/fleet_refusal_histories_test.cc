@@ -19,7 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "fleet_defect.h"
+#include "fleet_pause.h"
+#include "fleet_rules.h"
 #include "inventory/fleet/fleet_caller.h"
 #include "inventory/fleet/fleet_history.h"
 #include "inventory/fleet/fleet_test.h"

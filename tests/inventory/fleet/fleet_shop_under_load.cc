@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "fleet_defect.h"
+#include "fleet_rules.h"
 #include "inventory/crash/trader.h"
 #include "stockade/base/log.h"
 #include "stockade/inventory/fleet_inventory.h"
