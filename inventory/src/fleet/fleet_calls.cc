@@ -189,11 +189,11 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
     bool due = false;
     const absl::Status asked = RunStep(
         [&](FleetLane& writer) -> std::optional<absl::Status> {
-          OrderRows orders;
+          FleetOrderRows orders;
           int64_t now = 0;
           if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
           if (orders.empty() || orders.begin()->second.kind == OrderKind::kRestock) return checks_.NoSuchOrder(id);
-          const OrderRow& order = orders.begin()->second;
+          const FleetOrderRow& order = orders.begin()->second;
           if (!order.damage.empty()) {
             return checks_.Refused(Refusal::kUnavailable,
                                    Concat("the ledger is damaged: order ", id, " has ", order.damage));

@@ -18,45 +18,7 @@ constexpr int kBuyersAtOnce = 10'000;
 
 }  // namespace
 
-std::string FleetCore::SkusQuery(std::string_view where) const {
-  return Concat(
-      "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
-      "s.redis_segments,t.units,t.held,t.sold,t.segment,t.fence,t.fills FROM ",
-      ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
-      " ORDER BY s.sku_id,t.segment");
-}
-
-void FleetCore::TakeSkuRows(const SkuTable& rows, SkuRows& skus) {
-  for (const auto& [id, name, limit, removed, granted, segments, mode, epoch, lease_us, limbo, has_nodes, stock] :
-       rows) {
-    SkuRow& sku = skus[id];
-    sku.name = name;
-    if (mode < 0 || mode > static_cast<int>(FleetMode::kDraining)) sku.damage = Concat("the mode ", mode);
-    if (segments < 1 || segments > kMaxShards) sku.damage = Concat(segments, " segments");
-    if (limit < 0) sku.damage = Concat("the per_buyer_limit ", limit);
-    sku.per_buyer_limit = limit;
-    sku.removed = removed;
-    sku.granted = FleetClamp(granted);
-    sku.segments = segments;
-    sku.latch = {.mode = sku.damage.empty() ? static_cast<FleetMode>(mode) : FleetMode::kOpen,
-                 .epoch = epoch,
-                 .lease = absl::Microseconds(lease_us),
-                 .limbo = FleetClamp(limbo)};
-    sku.has_nodes = has_nodes;
-    if (!stock.has_value()) continue;
-    const auto& [units, held, sold, segment, fence, fills] = *stock;
-    sku.units = FleetSum(sku.units, units);
-    sku.held = FleetSum(sku.held, held);
-    sku.sold = FleetSum(sku.sold, sold);
-    if (segment < kFirstNodeSegment) {
-      sku.segment_units.push_back(FleetClamp(units));
-    } else {
-      sku.nodes[segment] = {.fence = FleetClamp(fence), .fills = FleetClamp(fills)};
-    }
-  }
-}
-
-absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
+absl::Status FleetCore::CheckWhole(const FleetSkuRow& row) const {
   if (row.damage.empty() && row.segment_units.size() == static_cast<size_t>(row.segments)) return absl::OkStatus();
   return checks_.Refused(
       Refusal::kUnavailable,
@@ -65,19 +27,19 @@ absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
                                 : row.damage));
 }
 
-absl::Status FleetCore::CheckWhole(const OrderRow& row) const {
+absl::Status FleetCore::CheckWhole(const FleetOrderRow& row) const {
   if (row.damage.empty()) return absl::OkStatus();
   return checks_.Refused(Refusal::kUnavailable,
                          Concat("nothing has changed: the ledger is damaged: order ", row.id, " has ", row.damage));
 }
 
-bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
+bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, FleetSkuRows& rows) {
   const Instant sent = clock_.Now();
-  SkuTable table;
-  const MySqlReply reply = writer.Read(SkusQuery(where), MySqlInto(table));
+  FleetSkuTable table;
+  const MySqlReply reply = writer.Read(FleetSkusQuery(ledger_.tables, where), MySqlInto(table));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  TakeSkuRows(table, rows);
+  AddFleetSkus(table, rows);
   NoteLatches(rows, sent);
   return true;
 }
@@ -112,10 +74,10 @@ absl::Status FleetCore::AddSku(const SkuCall& call) {
   }
   const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (!rows.empty()) {
-      const SkuRow& row = rows.begin()->second;
+      const FleetSkuRow& row = rows.begin()->second;
       if (row.name != sku)
         return absl::InternalError(Concat("the SKUs '", sku, "' and '", row.name, "' have one hash"));
       if (call.kind == SkuCall::Kind::kAdd || row.removed) return checks_.SkuExists(sku, row.removed);
@@ -143,7 +105,7 @@ absl::Status FleetCore::AddSku(const SkuCall& call) {
 absl::Status FleetCore::RemoveSku(const SkuCall& call) {
   const uint64_t id = ledger_.keys.SkuId(call.sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, call.sku);
     FleetPacket packet;
@@ -184,16 +146,16 @@ absl::Status FleetCore::Restock(const SkuCall& call) {
       std::optional<absl::Status> repeated;
       if (!FindRestock(writer, *request_id, request, id, units, repeated)) return std::nullopt;
       if (repeated.has_value()) {
-        SkuRows rows;
+        FleetSkuRows rows;
         if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
         if (repeated->ok() && !rows.empty()) in_limbo = rows.begin()->second.latch;
         return repeated;
       }
     }
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, sku);
-    const SkuRow& row = rows.begin()->second;
+    const FleetSkuRow& row = rows.begin()->second;
     if (absl::Status whole = CheckWhole(row); !whole.ok()) return whole;
     if (units > kMaxUnits - row.granted) return checks_.TooManyUnits(sku, units, row.granted);
 
@@ -261,14 +223,14 @@ bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, co
     return true;
   }
   if (ids.empty()) return true;
-  OrderRows orders;
+  FleetOrderRows orders;
   int64_t now = 0;
   if (!ReadOrders(writer, Concat("o.order_id=", ids.front()), orders, now)) return false;
   if (orders.empty()) {
     repeated = checks_.Forgotten(request_id);
     return true;
   }
-  const OrderRow& order = orders.begin()->second;
+  const FleetOrderRow& order = orders.begin()->second;
   if (absl::Status whole = CheckWhole(order); !whole.ok()) {
     repeated = std::move(whole);
   } else if (order.kind != OrderKind::kRestock) {
@@ -293,7 +255,7 @@ absl::Status FleetCore::Reshard(const SkuCall& call) {
   }
   const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku(call.name, sku);
     if (absl::Status whole = CheckWhole(rows.begin()->second); !whole.ok()) return whole;
@@ -335,7 +297,7 @@ absl::Status FleetCore::Read(ReadCall& call) {
 }
 
 absl::Status FleetCore::ReadSku(ReadCall& call) {
-  SkuRows rows;
+  FleetSkuRows rows;
   const absl::Status read = RunStep(
       [&](FleetLane& writer) -> std::optional<absl::Status> {
         if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows)) return std::nullopt;
@@ -346,26 +308,14 @@ absl::Status FleetCore::ReadSku(ReadCall& call) {
   if (rows.empty() || (rows.begin()->second.removed && call.kind != ReadCall::Kind::kFigures)) {
     return checks_.NoSuchSku(call.name, call.sku);
   }
-  call.of_sku = SnapshotOf(rows.begin()->second);
+  call.of_sku = rows.begin()->second.Snapshot();
   return absl::OkStatus();
-}
-
-SkuSnapshot FleetCore::SnapshotOf(const SkuRow& row) {
-  return {.sku = row.name,
-          .granted = row.granted,
-          .available = row.units,
-          .held = row.held + row.latch.limbo,
-          .sold = row.sold,
-          .per_buyer_limit = row.per_buyer_limit,
-          .sold_out = row.units == 0,
-          .shards = static_cast<int32_t>(row.segment_units.size()),
-          .shard_units = row.segment_units};
 }
 
 absl::Status FleetCore::ReadAllSkus(ReadCall& call) {
   uint64_t last = 0;
   for (bool is_more = true; is_more;) {
-    SkuRows rows;
+    FleetSkuRows rows;
     const absl::Status read = RunStep(
         [&](FleetLane& writer) -> std::optional<absl::Status> {
           if (!ReadSkus(writer,
@@ -378,7 +328,7 @@ absl::Status FleetCore::ReadAllSkus(ReadCall& call) {
         },
         /*reads=*/true);
     if (!read.ok()) return read;
-    for (const auto& [id, row] : rows) call.all.push_back(SnapshotOf(row));
+    for (const auto& [id, row] : rows) call.all.push_back(row.Snapshot());
     is_more = rows.size() == kSkusAtOnce;
     if (is_more) last = rows.rbegin()->first;
   }

@@ -24,6 +24,7 @@
 #include "fleet_dispenser.h"
 #include "fleet_lane.h"
 #include "fleet_metrics.h"
+#include "fleet_rows.h"
 #include "fleet_schema.h"
 #include "fleet_sold_out.h"
 #include "fleet_stock.h"
@@ -78,62 +79,6 @@ class FleetCore final : public InventoryCore {
     // It may have segments of Redis nodes.
     bool has_nodes = false;
   };
-  // What a row of stock says that belongs to a Redis node. Each fence is a generation: the units that the node has
-  // given out under an older one cannot be paid any more.
-  struct NodeRow {
-    int64_t fence = 0;
-    int64_t fills = 0;  // Of the row, so far.
-  };
-  // A row of skus, and what its rows of stock have, all of one moment.
-  struct SkuRow {
-    std::string name = {};
-    // A value that this code never writes, as text: "the mode 7". Empty if all values are sound.
-    std::string damage = {};
-    int64_t per_buyer_limit = 0;
-    int64_t segments = 1;
-    bool removed = false;
-    int64_t granted = 0;
-    FleetLatch latch = {};
-    int64_t units = 0;
-    int64_t held = 0;
-    int64_t sold = 0;
-    std::vector<int64_t> segment_units = {};  // Of the ledger's.
-    bool has_nodes = false;
-    std::map<int64_t, NodeRow> nodes = {};  // By segment. Their units are in `units`.
-
-    // Held by orders, in limbo, or for sale.
-    int64_t unsold() const { return granted - sold; }
-  };
-  // Units, units held, units sold, segment, fence and fills of a row of stock.
-  using StockColumns = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
-  // Of SkusQuery(): the id, the name, the limit per buyer, removed, granted, segments, mode, epoch, lease_us, limbo,
-  // redis_segments, and a row of stock. A row for each row of stock.
-  using SkuColumns = std::tuple<uint64_t, std::string, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                int64_t, bool, std::optional<StockColumns>>;
-  using SkuTable = std::vector<SkuColumns>;
-  using SkuRows = std::map<uint64_t, SkuRow>;
-  // Of kOrderColumns.
-  using OrderColumns = std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, uint64_t, int64_t>;
-  // A row of orders, and its lines.
-  struct OrderRow {
-    OrderId id = 0;
-    std::string damage = {};  // As that of a SkuRow.
-    OrderKind kind = OrderKind::kTake;
-    OrderState state = OrderState::kHeld;
-    std::map<uint64_t, int64_t> lines = {};  // Quantities by SKU.
-    FleetHash buyer = {};
-    int64_t created_at = 0;
-    int64_t ttl_us = 0;
-    int64_t at = 0;
-
-    // A row for one of its lines.
-    void Add(const OrderColumns& row);
-  };
-  using OrderRows = std::map<OrderId, OrderRow>;
-  // Of `orders` o, left-joined with `order_lines` l. A row for each line.
-  static constexpr std::string_view kOrderColumns =
-      "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
-      "COALESCE(l.quantity,o.quantity)";
   // What a lane knows of a SKU at its node.
   struct NodeShare {
     // The oldest one that may not be over.
@@ -352,10 +297,9 @@ class FleetCore final : public InventoryCore {
   bool Look(Lane& lane, FleetGrants calls, FleetGrants& trying);
   std::string InImported(const FleetGrants& calls) const;
   bool ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked);
-  static int64_t UnitsOf(const SkuRow& row);
   void Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later);
-  void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now);
-  absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;
+  void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetOrderRow& order, int64_t now);
+  absl::Status CheckSame(const FleetGrantCall& call, const FleetOrderRow& order) const;
   void NoteLook(Lane& lane, const Looked& looked);
   bool Try(Lane& lane, FleetGrants calls);
   // `skus`: gets the SKUs of the payments, in the order of their tags.
@@ -393,11 +337,11 @@ class FleetCore final : public InventoryCore {
   // Puts the calls back, to be tried again. Returns false.
   bool GoneAway(Lane& lane, EndQueue queue, Ending& ending);
   // Not OK: the SKU is damaged, which is logged once.
-  absl::Status CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row);
+  absl::Status CheckWholeAndLog(Lane& lane, uint64_t sku, const FleetSkuRow& row);
   // The condition that the order `o` is small. It reads at most one line more than such an order has.
   std::string IsSmallOrder() const;
   // `large`, if not null, gets the ids of the large ones, which are then not read.
-  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now,
+  bool ReadOrders(FleetLane& writer, std::string_view where, FleetOrderRows& orders, int64_t& now,
                   std::vector<OrderId>* large = nullptr);
   void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
 
@@ -430,19 +374,14 @@ class FleetCore final : public InventoryCore {
   std::optional<absl::Status> RefuseByLease(const std::string& request_id, const std::string& buyer,
                                             std::span<const RequestLine> lines);
   // Passes rows to `sold_out_` that a read has shown, which was sent at `sent`.
-  void NoteLatches(const SkuRows& rows, Instant sent);
+  void NoteLatches(const FleetSkuRows& rows, Instant sent);
   // Latches SKUs that a look has found to be without units, unless units have come back.
-  void LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus);
+  void LatchEmpty(Lane& lane, const FleetSkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus);
   // Moves limbo, renews leases and loads ids, as far as they are due.
   void ServeSoldOut(Lane& lane) STOCKADE_EXCLUDES(mutex_);
   bool MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move);
   // Reads the next page of request ids. False: the ledger cannot be used.
   bool LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load);
-  // Whether units that come back go to limbo, as the SKU was read. The SQL that puts them there, and the condition that
-  // the SKU still is as it was read.
-  static bool DepositsToLimbo(const FleetLatch& latch);
-  static std::string LimboSet(int64_t units);
-  static std::string IsStill(const FleetLatch& latch);
   // This process has put units into limbo.
   void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
@@ -456,16 +395,13 @@ class FleetCore final : public InventoryCore {
   bool FindRestock(FleetLane& writer, const std::string& request_id, const FleetHash& request, uint64_t sku,
                    int64_t units, std::optional<absl::Status>& repeated);
   // The rows of the SKUs `s` that fulfil a condition, of one moment. False: the ledger cannot be used.
-  bool ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows);
-  std::string SkusQuery(std::string_view where) const;
+  bool ReadSkus(FleetLane& writer, std::string_view where, FleetSkuRows& rows);
   // Unavailable: rows of its stock are missing, so that nothing may be paid from it or into it.
-  absl::Status CheckWhole(const SkuRow& row) const;
+  absl::Status CheckWhole(const FleetSkuRow& row) const;
   // Unavailable if the order has a value that this code never writes: nothing has changed.
-  absl::Status CheckWhole(const OrderRow& row) const;
-  static void TakeSkuRows(const SkuTable& rows, SkuRows& skus);
+  absl::Status CheckWhole(const FleetOrderRow& row) const;
   absl::Status ReadSku(ReadCall& call);
   absl::Status ReadAllSkus(ReadCall& call);
-  static SkuSnapshot SnapshotOf(const SkuRow& row);
 
   const FleetInventoryOptions options_;
   const FleetLedger ledger_;

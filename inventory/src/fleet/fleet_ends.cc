@@ -86,8 +86,8 @@ struct FleetCore::Ending {
   };
 
   FleetEnds calls = {};
-  OrderRows orders = {};
-  SkuRows skus = {};
+  FleetOrderRows orders = {};
+  FleetSkuRows skus = {};
   std::map<OrderId, OrderState> states = {};  // What the orders become.
   std::map<uint64_t, Effect> effects = {};    // By SKU.
 
@@ -103,26 +103,27 @@ std::string FleetCore::IsSmallOrder() const {
                 " s WHERE s.order_id=o.order_id ORDER BY s.sku_id LIMIT 1 OFFSET ", kSmallLines, ") IS NULL)");
 }
 
-bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now,
+bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, FleetOrderRows& orders, int64_t& now,
                            std::vector<OrderId>* large) {
   const std::string small = IsSmallOrder();
-  std::vector<OrderColumns> rows;
+  std::vector<FleetOrderColumns> rows;
   std::vector<OrderId> large_ids;
   const MySqlReply reply = writer.Read(
-      Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders, " o LEFT JOIN ", ledger_.tables.order_lines,
-             " l ON l.order_id=o.order_id WHERE ", where, large == nullptr ? "" : Concat(" AND ", small),
-             ";SELECT o.order_id FROM ", ledger_.tables.orders, " o WHERE ",
-             large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ", kFleetNow),
+      Concat("SELECT ", kFleetOrderColumns, " FROM ", ledger_.tables.orders, " o LEFT JOIN ",
+             ledger_.tables.order_lines, " l ON l.order_id=o.order_id WHERE ", where,
+             large == nullptr ? "" : Concat(" AND ", small), ";SELECT o.order_id FROM ", ledger_.tables.orders,
+             " o WHERE ", large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ",
+             kFleetNow),
       MySqlInto(rows, large_ids, now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  for (const OrderColumns& row : rows) orders[std::get<0>(row)].Add(row);
+  for (const FleetOrderColumns& row : rows) orders[std::get<0>(row)].Add(row);
   if (large != nullptr) *large = std::move(large_ids);
   now = FleetClamp(now);
   return true;
 }
 
-absl::Status FleetCore::CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row) {
+absl::Status FleetCore::CheckWholeAndLog(Lane& lane, uint64_t sku, const FleetSkuRow& row) {
   absl::Status whole = CheckWhole(row);
   if (whole.ok()) {
     lane.damaged.erase(sku);
@@ -165,7 +166,7 @@ bool FleetCore::CountLines(Lane& lane, FleetEnds& calls) {
     const auto found = lines.find(call->id);
     call->lines = found == lines.end() ? 1 : found->second;
     if (call->lines <= kMaxBasketLines) return false;
-    call->done(CheckWhole(OrderRow{.id = call->id, .damage = Concat(call->lines, " lines")}));
+    call->done(CheckWhole(FleetOrderRow{.id = call->id, .damage = Concat(call->lines, " lines")}));
     return true;
   });
   return true;
@@ -225,7 +226,7 @@ void FleetCore::JudgeEnds(Ending& ending, int64_t now) {
       AnswerEnd(*call, std::nullopt);
       return true;
     }
-    const OrderRow& order = found->second;
+    const FleetOrderRow& order = found->second;
     if (absl::Status whole = CheckWhole(order); !whole.ok()) {
       call->done(std::move(whole));
       return true;
@@ -296,7 +297,7 @@ bool FleetCore::EndOrders(Lane& lane, EndQueue queue, Ending& ending) {
 
 void FleetCore::SumUpEnds(Ending& ending) {
   for (const auto& call : ending.calls) {
-    const OrderRow& order = ending.orders[call->id];
+    const FleetOrderRow& order = ending.orders[call->id];
     for (const auto& [sku, quantity] : order.lines) {
       Ending::Effect& effect = ending.effects[sku];
       if (ending.states[call->id] == OrderState::kSold) {
@@ -338,7 +339,7 @@ FleetPacket FleetCore::EndsPacket(const Lane& lane, const Ending& ending) const 
   JoinedRows stock({"sku_id", "segment", "units", "held", "sold"});
   for (const auto& [id, effect] : ending.effects) {
     for (const auto& [buyer, units] : effect.buyers) buyers.Add(id, FleetHashLiteral(buyer), units);
-    const SkuRow& row = ending.skus.at(id);
+    const FleetSkuRow& row = ending.skus.at(id);
     const size_t segment = row.removed ? 0 : static_cast<size_t>(lane.index) % row.segment_units.size();
     stock.Add(id, segment, row.removed || DepositsToLimbo(row.latch) ? 0 : effect.back, effect.back + effect.sold,
               effect.sold);
@@ -358,7 +359,7 @@ void FleetCore::AddDeposits(FleetPacket& packet, const Ending& ending) const {
   JoinedRows limbo({"sku_id", "epoch", "units"});
   for (const auto& [id, effect] : ending.effects) {
     if (effect.back == 0) continue;
-    const SkuRow& row = ending.skus.at(id);
+    const FleetSkuRow& row = ending.skus.at(id);
     all.push_back(id);
     if (row.removed) {
       removed.Add(id, effect.back);

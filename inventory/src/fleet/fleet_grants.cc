@@ -1,7 +1,6 @@
 // How requests get their units: many in one transaction, each once.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -47,9 +46,9 @@ int64_t TtlUs(absl::Duration ttl) { return ttl == absl::InfiniteDuration() ? kNe
 // request that is refused for lack of units had not taken any when they were counted.
 struct FleetCore::Looked {
   int64_t now = 0;
-  SkuRows skus = {};
+  FleetSkuRows skus = {};
   std::map<std::pair<uint64_t, FleetHash>, int64_t> buyer_units = {};
-  std::map<FleetHash, std::optional<OrderRow>> orders = {};  // nullopt: forgotten.
+  std::map<FleetHash, std::optional<FleetOrderRow>> orders = {};  // nullopt: forgotten.
 
   // What requests that may be tried together leave of the units and of the limits.
   std::map<uint64_t, int64_t> units_left = {};
@@ -141,35 +140,35 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
         Concat(buyers_sql.empty() ? "" : " OR ", "(sku_id=", sku, " AND buyer IN (", absl::StrJoin(of_sku, ","), "))");
   }
   const std::string requests_sql =
-      Concat("SELECT r.id,", kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
-             " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
+      Concat("SELECT r.id,", kFleetOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ",
+             ledger_.tables.orders, " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
              " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ") LIMIT ", kMostLinesLooked);
-  using Requests = std::vector<std::tuple<FleetHash, std::optional<OrderColumns>>>;
+  using Requests = std::vector<std::tuple<FleetHash, std::optional<FleetOrderColumns>>>;
   Requests early;
   if (!FleetRules::LooksOnce()) {
     (void)writer.Read(requests_sql, MySqlInto(early));
     Pause(FleetPause::kLookReplied);
   }
-  SkuTable sku_table;
+  FleetSkuTable sku_table;
   std::vector<std::tuple<uint64_t, FleetHash, int64_t>> buyer_table;
   Requests requests;
   std::vector<uint64_t> forgotten;
   const Instant sent = clock_.Now();
   const MySqlReply reply =
-      writer.Read(Concat(SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")),
+      writer.Read(Concat(FleetSkusQuery(ledger_.tables, Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")),
                          ";SELECT sku_id,buyer,units FROM ", ledger_.tables.buyers, " WHERE ",
                          buyers_sql.empty() ? "FALSE" : buyers_sql, ";", requests_sql, ";SELECT fingerprint FROM ",
                          ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow),
                   MySqlInto(sku_table, buyer_table, requests, forgotten, looked.now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  TakeSkuRows(sku_table, looked.skus);
+  AddFleetSkus(sku_table, looked.skus);
   NoteLatches(looked.skus, sent);
   for (const auto& [sku, buyer, units] : buyer_table) {
     looked.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
   }
   for (const auto& [request, row] : FleetRules::LooksOnce() ? requests : early) {
-    std::optional<OrderRow>& order = looked.orders[request];
+    std::optional<FleetOrderRow>& order = looked.orders[request];
     if (!row.has_value()) continue;
     if (!order.has_value()) order.emplace();
     order->Add(*row);
@@ -184,41 +183,13 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
   return true;
 }
 
-void FleetCore::OrderRow::Add(const OrderColumns& row) {
-  int64_t kind_number = 0;
-  int64_t state_number = 0;
-  uint64_t sku = 0;
-  int64_t quantity = 0;
-  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, sku, quantity) = row;
-  if (kind_number < 0 || kind_number > static_cast<int>(OrderKind::kRestock)) {
-    damage = Concat("the kind ", kind_number);
-  } else if (state_number < 0 || state_number > static_cast<int>(OrderState::kExpired)) {
-    damage = Concat("the state ", state_number);
-  } else if (quantity < 1 || quantity > kMaxUnits) {
-    damage = Concat(quantity, " units");
-  } else {
-    kind = static_cast<OrderKind>(kind_number);
-    state = static_cast<OrderState>(state_number);
-    lines[sku] = quantity;
-  }
-}
-
-// Those that a refusal counts.
-int64_t FleetCore::UnitsOf(const SkuRow& row) {
-  if (!FleetRules::CountsAllSegments()) return row.segment_units[0];
-  if (!FleetRules::CountsNodes()) {
-    return std::accumulate(row.segment_units.begin(), row.segment_units.end(), int64_t{0});
-  }
-  return row.units;
-}
-
 void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later) {
   if (const auto found = looked.orders.find(call->request); found != looked.orders.end()) {
     looked.found_repeat = true;
     if (!found->second.has_value()) return Answer(*call, checks_.Forgotten(call->request_id));
     return AnswerRepeat(std::move(call), *found->second, looked.now);
   }
-  const auto row_of = [&](size_t line) -> const SkuRow* {
+  const auto row_of = [&](size_t line) -> const FleetSkuRow* {
     const auto row = looked.skus.find(call->skus[line]);
     if (row == looked.skus.end() || row->second.removed || row->second.name != call->lines[line].sku) return nullptr;
     return &row->second;
@@ -226,7 +197,7 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
   // In the order that Inventory states: the buyer, unknown SKUs, units.
   bool is_first = true;  // Nothing before it in this packet stands in its way.
   for (size_t i = 0; i < call->lines.size(); ++i) {
-    const SkuRow* const row = row_of(i);
+    const FleetSkuRow* const row = row_of(i);
     if (row == nullptr || row->per_buyer_limit == 0) continue;
     const OrderLine& line = call->lines[i];
     if (call->buyer.empty()) return Answer(*call, checks_.MissingBuyer(call->request_id, line.sku));
@@ -240,14 +211,14 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
     is_first &= line.quantity <= row->per_buyer_limit - has - looked.taken_by_buyer[key];
   }
   for (size_t i = 0; i < call->lines.size(); ++i) {
-    const SkuRow* const row = row_of(i);
+    const FleetSkuRow* const row = row_of(i);
     if (row == nullptr) return Answer(*call, checks_.UnknownSku(call->lines[i].sku));
     if (absl::Status whole = CheckWhole(*row); !whole.ok()) return Answer(*call, std::move(whole));
   }
   for (size_t i = 0; i < call->lines.size(); ++i) {
     const OrderLine& line = call->lines[i];
-    const SkuRow& row = *row_of(i);
-    if (line.quantity > UnitsOf(row)) {
+    const FleetSkuRow& row = *row_of(i);
+    if (line.quantity > row.UnitsForSale()) {
       looked.short_skus.insert(call->skus[i]);
       return Answer(*call, checks_.Short({.sku = line.sku, .quantity = line.quantity}, row.unsold()));
     }
@@ -266,7 +237,7 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
   trying.push_back(std::move(call));
 }
 
-void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now) {
+void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetOrderRow& order, int64_t now) {
   if (absl::Status whole = CheckWhole(order); !whole.ok()) return Answer(*call, std::move(whole));
   if (absl::Status same = CheckSame(*call, order); !same.ok()) return Answer(*call, std::move(same));
   if (order.state == OrderState::kHeld && order.at <= now) {
@@ -287,7 +258,7 @@ void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRo
          FleetGrant{.id = order.id, .state = order.state, .expires_at = ExpiresAt(order.created_at, order.ttl_us)});
 }
 
-absl::Status FleetCore::CheckSame(const FleetGrantCall& call, const OrderRow& order) const {
+absl::Status FleetCore::CheckSame(const FleetGrantCall& call, const FleetOrderRow& order) const {
   const auto differs = [&](std::string_view what) { return checks_.Mismatch(call.request_id, what); };
   if (call.kind != order.kind) return differs(RequestChecks::kCallKind);
   if (call.buyer_hash != order.buyer) return differs("buyer");

@@ -92,10 +92,10 @@ bool FleetCore::FillNode(Lane& lane) {
 }
 
 bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
-  SkuRows rows;
+  FleetSkuRows rows;
   if (!ReadSkus(lane.writer, Concat("s.sku_id=", sku), rows)) return false;
   if (rows.empty()) return true;
-  const SkuRow& row = rows.begin()->second;
+  const FleetSkuRow& row = rows.begin()->second;
   if (row.removed || !row.has_nodes || row.latch.mode != FleetMode::kOpen || !CheckWhole(row).ok()) return true;
   NodeShare& share = lane.shares[sku];
   const size_t node = NodeOf(lane);
@@ -113,7 +113,7 @@ bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
   }
 
   const auto found = row.nodes.find(segment);
-  const NodeRow before = found == row.nodes.end() ? NodeRow() : found->second;
+  const FleetNodeRow before = found == row.nodes.end() ? FleetNodeRow() : found->second;
   share.End(std::max<int64_t>(before.fence, 1) - 1);
   // A lane that has seen the end of the row's generation begins another one.
   const int64_t generation = share.generation;

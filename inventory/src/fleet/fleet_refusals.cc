@@ -38,7 +38,7 @@ std::optional<absl::Status> FleetCore::RefuseByLease(const std::string& request_
   return std::nullopt;
 }
 
-void FleetCore::NoteLatches(const SkuRows& rows, Instant sent) {
+void FleetCore::NoteLatches(const FleetSkuRows& rows, Instant sent) {
   Pause(FleetPause::kLeaseReplied);
   bool is_sooner = false;
   for (const auto& [id, row] : rows) {
@@ -59,21 +59,11 @@ void FleetCore::NoteDeposit(uint64_t sku, const FleetLatch& latch) {
   WakeUp();
 }
 
-bool FleetCore::DepositsToLimbo(const FleetLatch& latch) {
-  return FleetRules::DrainingStaysInLimbo() ? latch.mode != FleetMode::kOpen : latch.mode == FleetMode::kLatched;
-}
-
-std::string FleetCore::LimboSet(int64_t units) { return Concat("limbo=limbo+", units, ",mode=2"); }
-
-std::string FleetCore::IsStill(const FleetLatch& latch) {
-  return latch.mode == FleetMode::kOpen ? std::string("mode=0") : Concat("mode<>0 AND epoch=", latch.epoch);
-}
-
-void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus) {
+void FleetCore::LatchEmpty(Lane& lane, const FleetSkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus) {
   if (options_.refusal_lease == absl::ZeroDuration()) return;
   int latches = 0;
   for (const uint64_t id : short_skus) {
-    const SkuRow& row = skus.at(id);
+    const FleetSkuRow& row = skus.at(id);
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
                          (row.latch.mode == FleetMode::kDraining && !FleetRules::LatchesOpenOnly());
     if (!is_open || row.units != 0) continue;
@@ -97,7 +87,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     CrashPoint("fleet: before the latch");
     const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
     if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) return;
-    SkuRows rows;
+    FleetSkuRows rows;
     if (outcome.kind != FleetOutcome::Kind::kDone) continue;
     fleet_metrics_.Add(kSkusLatched);
     (void)ReadSkus(lane.writer, Concat("s.sku_id=", id), rows);
@@ -111,7 +101,7 @@ void FleetCore::ServeSoldOut(Lane& lane) {
     if (!MoveLimbo(lane.writer, move)) return;
   }
   if (!work.renewals.empty()) {
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(lane.writer, Concat("s.sku_id IN (", absl::StrJoin(work.renewals, ","), ")"), rows)) return;
   }
   for (const FleetSoldOut::Move& of : work.unknown_ids) {

@@ -114,7 +114,7 @@ bool FleetCore::ReadStockNow(Lane& lane) {
   reading.buyer = {};
   if (!last.empty()) reading.buyer = {std::get<0>(last.front()), std::get<1>(last.front())};
   if (options_.sku_metrics > 0) {
-    SkuRows rows;
+    FleetSkuRows rows;
     if (!ReadSkus(lane.writer,
                   Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
                          " WHERE removed=0 ORDER BY sku_id LIMIT ", options_.sku_metrics, ") some)"),

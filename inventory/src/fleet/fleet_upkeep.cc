@@ -219,7 +219,7 @@ bool FleetCore::EndLargeDue(Lane& lane) {
 
 void FleetCore::Tidy(Lane& lane, bool& is_more) {
   // Units in limbo whose process has ended are moved by this one.
-  SkuRows draining;
+  FleetSkuRows draining;
   if (!ReadSkus(lane.writer,
                 Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
                        " WHERE mode=2 LIMIT ", kDraining, ") some)"),
@@ -281,7 +281,7 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   lane.due.forgets = std::min(all_fit ? 2 * lane.due.forgets : old.size(), kUpkeepOrders);
   const std::string old_ids =
       absl::StrJoin(old, ",", [](std::string* out, const auto& order) { absl::StrAppend(out, std::get<0>(order)); });
-  OrderRows orders;
+  FleetOrderRows orders;
   int64_t now = 0;
   if (!ReadOrders(lane.writer, Concat("o.order_id IN (", old_ids, ")"), orders, now)) return false;
   std::vector<OrderId> ids;

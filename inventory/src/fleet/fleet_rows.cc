@@ -1,0 +1,98 @@
+#include "fleet_rows.h"
+
+#include <numeric>
+
+#include "fleet_calls.h"
+#include "fleet_rules.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+
+std::string FleetSkusQuery(const FleetTables& tables, std::string_view where) {
+  return Concat(
+      "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
+      "s.redis_segments,t.units,t.held,t.sold,t.segment,t.fence,t.fills FROM ",
+      tables.skus, " s LEFT JOIN ", tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
+      " ORDER BY s.sku_id,t.segment");
+}
+
+void AddFleetSkus(const FleetSkuTable& table, FleetSkuRows& skus) {
+  for (const auto& [id, name, limit, removed, granted, segments, mode, epoch, lease_us, limbo, has_nodes, stock] :
+       table) {
+    FleetSkuRow& sku = skus[id];
+    sku.name = name;
+    if (mode < 0 || mode > static_cast<int>(FleetMode::kDraining)) sku.damage = Concat("the mode ", mode);
+    if (segments < 1 || segments > kMaxShards) sku.damage = Concat(segments, " segments");
+    if (limit < 0) sku.damage = Concat("the per_buyer_limit ", limit);
+    sku.per_buyer_limit = limit;
+    sku.removed = removed;
+    sku.granted = FleetClamp(granted);
+    sku.segments = segments;
+    sku.latch = {.mode = sku.damage.empty() ? static_cast<FleetMode>(mode) : FleetMode::kOpen,
+                 .epoch = epoch,
+                 .lease = absl::Microseconds(lease_us),
+                 .limbo = FleetClamp(limbo)};
+    sku.has_nodes = has_nodes;
+    if (!stock.has_value()) continue;
+    const auto& [units, held, sold, segment, fence, fills] = *stock;
+    sku.units = FleetSum(sku.units, units);
+    sku.held = FleetSum(sku.held, held);
+    sku.sold = FleetSum(sku.sold, sold);
+    if (segment < kFirstNodeSegment) {
+      sku.segment_units.push_back(FleetClamp(units));
+    } else {
+      sku.nodes[segment] = {.fence = FleetClamp(fence), .fills = FleetClamp(fills)};
+    }
+  }
+}
+
+int64_t FleetSkuRow::UnitsForSale() const {
+  if (!FleetRules::CountsAllSegments()) return segment_units[0];
+  if (!FleetRules::CountsNodes()) {
+    return std::accumulate(segment_units.begin(), segment_units.end(), int64_t{0});
+  }
+  return units;
+}
+
+SkuSnapshot FleetSkuRow::Snapshot() const {
+  return {.sku = name,
+          .granted = granted,
+          .available = units,
+          .held = held + latch.limbo,
+          .sold = sold,
+          .per_buyer_limit = per_buyer_limit,
+          .sold_out = units == 0,
+          .shards = static_cast<int32_t>(segment_units.size()),
+          .shard_units = segment_units};
+}
+
+void FleetOrderRow::Add(const FleetOrderColumns& row) {
+  int64_t kind_number = 0;
+  int64_t state_number = 0;
+  uint64_t sku = 0;
+  int64_t quantity = 0;
+  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, sku, quantity) = row;
+  if (kind_number < 0 || kind_number > static_cast<int>(OrderKind::kRestock)) {
+    damage = Concat("the kind ", kind_number);
+  } else if (state_number < 0 || state_number > static_cast<int>(OrderState::kExpired)) {
+    damage = Concat("the state ", state_number);
+  } else if (quantity < 1 || quantity > kMaxUnits) {
+    damage = Concat(quantity, " units");
+  } else {
+    kind = static_cast<OrderKind>(kind_number);
+    state = static_cast<OrderState>(state_number);
+    lines[sku] = quantity;
+  }
+}
+
+bool DepositsToLimbo(const FleetLatch& latch) {
+  return FleetRules::DrainingStaysInLimbo() ? latch.mode != FleetMode::kOpen : latch.mode == FleetMode::kLatched;
+}
+
+std::string LimboSet(int64_t units) { return Concat("limbo=limbo+", units, ",mode=2"); }
+
+std::string IsStill(const FleetLatch& latch) {
+  return latch.mode == FleetMode::kOpen ? std::string("mode=0") : Concat("mode<>0 AND epoch=", latch.epoch);
+}
+
+}  // namespace stockade::inventory_internal
