@@ -12,22 +12,7 @@ namespace stockade {
 
 using base_internal::Concat;
 
-namespace {
-
-// Made while there is memory, by the first inventory.
-const absl::Status& NothingHasChanged() {
-  static const absl::Status* const status = new absl::Status(
-      inventory_internal::Refuse(Refusal::kUnavailable, "Inventory: nothing has changed: there is no memory"));
-  return *status;
-}
-
-}  // namespace
-
-inventory_internal::InventoryCore::InventoryCore() { (void)NothingHasChanged(); }
-
 inventory_internal::InventoryCore::~InventoryCore() = default;
-
-const absl::Status& inventory_internal::InventoryCore::NoMemory() const { return NothingHasChanged(); }
 
 absl::Status InventoryOptions::Validate() const {
   if (absl::Status valid = base_internal::CheckName("Inventory: name", name); !valid.ok()) return valid;

@@ -48,7 +48,7 @@ struct ReadCall {
 // Except for Notify(), a call may throw std::bad_alloc if it has changed nothing. Inventory returns NoMemory() then.
 class STOCKADE_EXPORT InventoryCore {
  public:
-  InventoryCore();
+  InventoryCore() = default;
   virtual ~InventoryCore();
 
   InventoryCore(const InventoryCore&) = delete;
@@ -65,7 +65,7 @@ class STOCKADE_EXPORT InventoryCore {
   virtual absl::Status Health() const = 0;
 
   // kUnavailable: nothing has changed, because there is no memory. A copy of it allocates nothing.
-  virtual const absl::Status& NoMemory() const;
+  virtual const absl::Status& NoMemory() const = 0;
 
   // Aborts in a forked child, naming the inventory.
   virtual void CheckNotForked() const = 0;

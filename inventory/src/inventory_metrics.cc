@@ -66,7 +66,6 @@ static_assert(std::size(kSkuDefs) == kSkuSoldUnits + 1);
 
 std::span<const MetricDef> InventoryMetricDefs() { return kDefs; }
 std::span<const MetricDef> StockMetricDefs() { return kStockDefs; }
-std::span<const MetricDef> SkuMetricDefs() { return kSkuDefs; }
 
 InventoryMetric RefusalMetric(Refusal refusal) {
   return static_cast<InventoryMetric>(kRefusedSoldOut + static_cast<size_t>(refusal) -
@@ -76,8 +75,8 @@ InventoryMetric RefusalMetric(Refusal refusal) {
 ComponentMetrics* SkuMetrics::Add(const std::string& sku) {
   const MutexLock lock(mutex_);
   if (registry_ == nullptr || skus_.size() >= limit_) return nullptr;
-  skus_.push_back(std::make_unique<ComponentMetrics>(registry_, SkuMetricDefs(),
-                                                     MetricLabels{{"inventory", inventory_}, {"sku", sku}}));
+  skus_.push_back(
+      std::make_unique<ComponentMetrics>(registry_, kSkuDefs, MetricLabels{{"inventory", inventory_}, {"sku", sku}}));
   return skus_.back().get();
 }
 

@@ -51,12 +51,11 @@ enum StockMetric : size_t {
   kFreezeSeconds,
 };
 
-// The order of SkuMetricDefs(): of one SKU.
+// Of one SKU.
 enum SkuMetric : size_t { kSkuAvailableUnits, kSkuHeldUnits, kSkuSoldUnits };
 
 STOCKADE_EXPORT std::span<const MetricDef> InventoryMetricDefs();
 STOCKADE_EXPORT std::span<const MetricDef> StockMetricDefs();
-STOCKADE_EXPORT std::span<const MetricDef> SkuMetricDefs();
 
 // Where refusals of this kind are counted. Not for kNone.
 STOCKADE_EXPORT InventoryMetric RefusalMetric(Refusal refusal);

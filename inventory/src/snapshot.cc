@@ -66,11 +66,8 @@ absl::Status LocalCore::ReadSku(ReadCall& call) {
   const RankedReadLock lock(catalogue_mutex_);
   const Item* const item = Named(call.sku);
   if (item == nullptr || item->removed()) return checks_.NoSuchSku(call.name, call.sku);
-  if (exact) {
-    call.of_sku.available = item->stock->Available();
-  } else {
-    call.of_sku = SnapshotOf(*item);
-  }
+  if (!exact) call.of_sku = SnapshotOf(*item);
+  if (exact) call.of_sku.available = item->stock->Available();
   return absl::OkStatus();
 }
 

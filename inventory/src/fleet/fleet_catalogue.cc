@@ -296,14 +296,18 @@ absl::Status FleetCore::Read(ReadCall& call) {
   return call.kind == ReadCall::Kind::kSnapshots ? ReadAllSkus(call) : ReadSku(call);
 }
 
-absl::Status FleetCore::ReadSku(ReadCall& call) {
-  FleetSkuRows rows;
-  const absl::Status read = RunStep(
+absl::Status FleetCore::AskForSkus(std::string_view where, FleetSkuRows& rows) {
+  return RunStep(
       [&](FleetLane& writer) -> std::optional<absl::Status> {
-        if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows)) return std::nullopt;
+        if (!ReadSkus(writer, where, rows)) return std::nullopt;
         return absl::OkStatus();
       },
       /*reads=*/true);
+}
+
+absl::Status FleetCore::ReadSku(ReadCall& call) {
+  FleetSkuRows rows;
+  const absl::Status read = AskForSkus(Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows);
   if (!read.ok()) return read;
   if (rows.empty() || (rows.begin()->second.removed && call.kind != ReadCall::Kind::kFigures)) {
     return checks_.NoSuchSku(call.name, call.sku);
@@ -313,24 +317,16 @@ absl::Status FleetCore::ReadSku(ReadCall& call) {
 }
 
 absl::Status FleetCore::ReadAllSkus(ReadCall& call) {
-  uint64_t last = 0;
-  for (bool is_more = true; is_more;) {
+  for (uint64_t last = 0;;) {
     FleetSkuRows rows;
-    const absl::Status read = RunStep(
-        [&](FleetLane& writer) -> std::optional<absl::Status> {
-          if (!ReadSkus(writer,
-                        Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
-                               " WHERE removed=0 AND sku_id>", last, " ORDER BY sku_id LIMIT ", kSkusAtOnce, ") page)"),
-                        rows)) {
-            return std::nullopt;
-          }
-          return absl::OkStatus();
-        },
-        /*reads=*/true);
+    const absl::Status read =
+        AskForSkus(Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
+                          " WHERE removed=0 AND sku_id>", last, " ORDER BY sku_id LIMIT ", kSkusAtOnce, ") page)"),
+                   rows);
     if (!read.ok()) return read;
     for (const auto& [id, row] : rows) call.all.push_back(row.Snapshot());
-    is_more = rows.size() == kSkusAtOnce;
-    if (is_more) last = rows.rbegin()->first;
+    if (rows.size() < kSkusAtOnce) break;
+    last = rows.rbegin()->first;
   }
   std::ranges::sort(call.all, {}, &SkuSnapshot::sku);
   return absl::OkStatus();

@@ -66,6 +66,7 @@ class FleetCore final : public InventoryCore {
 
   void CheckNotForked() const override { fork_guard_.Check("Inventory", options_.name); }
   bool InForkedChild() const override { return fork_guard_.InForkedChild(); }
+  const absl::Status& NoMemory() const override { return checks_.NoMemory(); }
 
  private:
   // What a process remembers of a SKU for sale. Only hints, except for the limit, which never changes.
@@ -400,6 +401,7 @@ class FleetCore final : public InventoryCore {
   absl::Status CheckWhole(const FleetSkuRow& row) const;
   // Unavailable if the order has a value that this code never writes: nothing has changed.
   absl::Status CheckWhole(const FleetOrderRow& row) const;
+  absl::Status AskForSkus(std::string_view where, FleetSkuRows& rows);
   absl::Status ReadSku(ReadCall& call);
   absl::Status ReadAllSkus(ReadCall& call);
 

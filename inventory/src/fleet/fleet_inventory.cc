@@ -5,7 +5,7 @@
 
 #include "fleet_core.h"
 #ifdef STOCKADE_FLEET_HAS_REDIS
-#include "fleet_redis.h"
+#include "fleet_dispenser.h"
 #endif
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"

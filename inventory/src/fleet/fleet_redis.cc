@@ -1,10 +1,9 @@
-#include "fleet_redis.h"
-
 #include <algorithm>
 #include <deque>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "fleet_dispenser.h"
 #include "stockade/base/backoff.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/log.h"

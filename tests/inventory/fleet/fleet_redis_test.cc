@@ -1,7 +1,5 @@
 // Segments at Redis nodes: whatever a node loses, repeats or makes up, each unit is sold once.
 
-#include "fleet_redis.h"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fleet_dispenser.h"
 #include "fleet_pause.h"
 #include "inventory/fleet/fleet_test.h"
 #include "redis/support/redis_cluster.h"
