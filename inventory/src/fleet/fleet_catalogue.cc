@@ -94,10 +94,8 @@ absl::Status FleetCore::AddSku(const SkuCall& call) {
     packet.Add(Concat("INSERT INTO ", ledger_.tables.skus,
                       " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (",
                       id, ",", MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",", segments,
-                      ",0,0,", options.redis_segments ? 1 : 0, ")"),
-               FleetPacket::kAnyTag);
-    packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
-               FleetPacket::kAnyTag);
+                      ",0,0,", options.redis_segments ? 1 : 0, ")"));
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock));
     return Finish(RunUntilKnown(writer, packet));
   });
 }
@@ -111,15 +109,12 @@ absl::Status FleetCore::RemoveSku(const SkuCall& call) {
     FleetPacket packet;
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1,granted=granted-limbo,limbo=0,mode=0",
                              " WHERE sku_id=", id, " AND removed=0"),
-                      1, FleetPacket::kAnyTag);
+                      1);
     packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
-                      " FOR UPDATE"),
-               FleetPacket::kAnyTag);
+                      " FOR UPDATE"));
     packet.AddGuarded(
-        Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", id), 1,
-        FleetPacket::kAnyTag);
-    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", id),
-               FleetPacket::kAnyTag);
+        Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", id), 1);
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", id));
     const FleetOutcome outcome = RunUntilKnown(writer, packet);
     if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
     rows.clear();
@@ -165,24 +160,22 @@ absl::Status FleetCore::Restock(const SkuCall& call) {
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted+", units,
                              to_limbo ? Concat(",", LimboSet(units)) : "", " WHERE sku_id=", id,
                              " AND removed=0 AND granted<=", kMaxUnits - units, " AND ", IsStill(row.latch)),
-                      1, FleetPacket::kAnyTag);
+                      1);
     if (request_id != nullptr) {
       const OrderId order = writer.NextOrders(1);
       packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES (", FleetHashLiteral(request),
-                        ",", order, ")"),
-                 FleetPacket::kAnyTag);
+                        ",", order, ")"));
       packet.Add(Concat("INSERT INTO ", ledger_.tables.orders,
                         " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES (",
                         order, ",@fence,", FleetHashLiteral(request), ",", id, ",", units, ",",
                         FleetHashLiteral(FleetHash{}), ",", static_cast<int>(OrderKind::kRestock), ",",
-                        static_cast<int>(OrderState::kSold), ",@now,", kNever, ",@now)"),
-                 FleetPacket::kAnyTag);
+                        static_cast<int>(OrderState::kSold), ",@now,", kNever, ",@now)"));
     }
     const auto segments = static_cast<int32_t>(row.segment_units.size());
     if (!to_limbo) {
       packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=units+",
                                Share(Concat(units), Concat(segments), "segment"), " WHERE sku_id=", id, kOfLedger),
-                        segments, FleetPacket::kAnyTag);
+                        segments);
     }
     std::optional<absl::Status> finished = Finish(RunUntilKnown(writer, packet));
     if (finished.has_value() && finished->ok()) {
@@ -261,22 +254,17 @@ absl::Status FleetCore::Reshard(const SkuCall& call) {
     if (absl::Status whole = CheckWhole(rows.begin()->second); !whole.ok()) return whole;
     FleetPacket packet;
     packet.AddGuarded(
-        Concat("UPDATE ", ledger_.tables.skus, " SET segments=", shards, " WHERE sku_id=", id, " AND removed=0"), 1,
-        FleetPacket::kAnyTag);
+        Concat("UPDATE ", ledger_.tables.skus, " SET segments=", shards, " WHERE sku_id=", id, " AND removed=0"), 1);
     packet.Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", ledger_.tables.stock,
-                      kByKey, " WHERE sku_id=", id, " FOR UPDATE"),
-               FleetPacket::kAnyTag);
-    packet.Add(Concat("SELECT mode<>0 INTO @latched FROM ", ledger_.tables.skus, " WHERE sku_id=", id),
-               FleetPacket::kAnyTag);
+                      kByKey, " WHERE sku_id=", id, " FOR UPDATE"));
+    packet.Add(Concat("SELECT mode<>0 INTO @latched FROM ", ledger_.tables.skus, " WHERE sku_id=", id));
     // A merge and a reshard lock segment 0 first, which is always there.
-    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0", kOfLedger),
-               FleetPacket::kAnyTag);
+    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0", kOfLedger));
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", Concat(shards), "0"),
                              ",held=@held,sold=@sold WHERE sku_id=", id, " AND segment=0"),
-                      1, FleetPacket::kAnyTag);
+                      1);
     packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey,
-                      " SET units=0,held=0,sold=0,fence=fence+1 WHERE sku_id=", id, kOfNodes),
-               FleetPacket::kAnyTag);
+                      " SET units=0,held=0,sold=0,fence=fence+1 WHERE sku_id=", id, kOfNodes));
     std::string stock;
     for (int32_t i = 1; i < shards; ++i) {
       stock +=
@@ -284,8 +272,7 @@ absl::Status FleetCore::Reshard(const SkuCall& call) {
     }
     if (shards > 1) {
       packet.Add(
-          Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock),
-          FleetPacket::kAnyTag);
+          Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock));
     }
     return Finish(RunUntilKnown(writer, packet));
   });

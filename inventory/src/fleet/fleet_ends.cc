@@ -57,8 +57,7 @@ class JoinedRows {
   void Update(FleetPacket& packet, std::string_view table, std::string_view on, std::string_view set) const {
     for (const Part& part : parts_) {
       packet.AddGuarded(
-          Concat("UPDATE (", part.sql, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set), part.rows,
-          FleetPacket::kAnyTag);
+          Concat("UPDATE (", part.sql, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set), part.rows);
     }
   }
 
@@ -333,7 +332,7 @@ FleetPacket FleetCore::EndsPacket(const Lane& lane, const Ending& ending) const 
   packet.AddGuarded(Concat("UPDATE ", ledger_.tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
                            in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", absl::StrJoin(ids, ","),
                            ") AND state=0 AND IF(", in(OrderState::kExpired), ",at<=@now,at>@now)"),
-                    static_cast<int64_t>(ids.size()), FleetPacket::kAnyTag);
+                    static_cast<int64_t>(ids.size()));
 
   JoinedRows buyers({"sku_id", "buyer", "units"});
   JoinedRows stock({"sku_id", "segment", "units", "held", "sold"});
@@ -371,15 +370,14 @@ void FleetCore::AddDeposits(FleetPacket& packet, const Ending& ending) const {
   }
   const auto lock = [&](const std::vector<uint64_t>& ids, std::string_view how) {
     packet.Add(Concat("SELECT COUNT(*) INTO @locked FROM ", ledger_.tables.skus, kByKey, " WHERE sku_id IN (",
-                      absl::StrJoin(ids, ","), ")", how),
-               FleetPacket::kAnyTag);
+                      absl::StrJoin(ids, ","), ")", how));
   };
   // Ascending, before statements that are not so together.
   if (open.size() != all.size()) lock(all, " FOR UPDATE");
   if (!open.empty()) {
     lock(open, FleetRules::DrainingStaysInLimbo() ? " AND removed=0 AND mode=0 LOCK IN SHARE MODE"
                                                   : " AND removed=0 AND mode<>1 LOCK IN SHARE MODE");
-    packet.AddCondition(Concat("@locked=", open.size()), FleetPacket::kAnyTag);
+    packet.AddCondition(Concat("@locked=", open.size()));
   }
   removed.Update(packet, ledger_.tables.skus, "t.sku_id=d.sku_id AND t.removed=1", "t.granted=t.granted-d.units");
   limbo.Update(packet, ledger_.tables.skus, "t.sku_id=d.sku_id AND t.removed=0 AND t.mode<>0 AND t.epoch=d.epoch",

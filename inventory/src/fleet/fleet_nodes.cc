@@ -119,23 +119,21 @@ bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
   const int64_t generation = share.generation;
   const int64_t fill = before.fills + 1;
   FleetPacket packet;
-  packet.Add("SET @open=0", FleetPacket::kAnyTag);
+  packet.Add("SET @open=0");
   packet.Add(Concat("SELECT mode=0 AND removed=0 INTO @open FROM ", ledger_.tables.skus, " WHERE sku_id=", sku,
-                    " LOCK IN SHARE MODE"),
-             FleetPacket::kAnyTag);
-  packet.AddCondition("@open=1", FleetPacket::kAnyTag);
+                    " LOCK IN SHARE MODE"));
+  packet.AddCondition("@open=1");
   packet.AddGuarded(
       Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, " WHERE sku_id=", sku, " AND segment=", from),
-      1, FleetPacket::kAnyTag);
+      1);
   if (found == row.nodes.end()) {
     packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold,fence,fills) VALUES (",
-                      sku, ",", segment, ",", units, ",0,0,", generation, ",", fill, ")"),
-               FleetPacket::kAnyTag);
+                      sku, ",", segment, ",", units, ",0,0,", generation, ",", fill, ")"));
   } else {
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=units+", units, ",fence=", generation,
                              ",fills=", fill, " WHERE sku_id=", sku, " AND segment=", segment,
                              " AND fence=", before.fence, " AND fills=", before.fills),
-                      1, FleetPacket::kAnyTag);
+                      1);
   }
   const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
   if (outcome.kind == FleetOutcome::Kind::kDone) {

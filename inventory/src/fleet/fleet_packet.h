@@ -33,17 +33,17 @@ class FleetPacket {
   static constexpr size_t kAnyTag = 0;
 
   // A statement that fails if it cannot do all it says.
-  void Add(std::string_view statement, size_t tag) {
+  void Add(std::string_view statement, size_t tag = kAnyTag) {
     sql_ += Concat(";", statement);
     tags_.push_back(tag);
   }
   // A statement that must match `rows` rows: an UPDATE that matches no row is no error in SQL.
-  void AddGuarded(std::string_view statement, int64_t rows, size_t tag) {
+  void AddGuarded(std::string_view statement, int64_t rows, size_t tag = kAnyTag) {
     Add(statement, tag);
     Add(Concat("SET @miss=IF(@miss IS NULL AND ROW_COUNT()<>", rows, ",", tag, ",@miss)"), tag);
   }
   // A condition on the variables that earlier statements have set.
-  void AddCondition(std::string_view condition, size_t tag) {
+  void AddCondition(std::string_view condition, size_t tag = kAnyTag) {
     Add(Concat("SET @miss=IF(@miss IS NULL AND NOT(", condition, "),", tag, ",@miss)"), tag);
   }
 

@@ -74,13 +74,11 @@ void FleetCore::LatchEmpty(Lane& lane, const FleetSkuRows& skus, const absl::fla
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=",
                              absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
                              " AND removed=0 AND ", FleetRules::LatchesOpenOnly() ? "mode=0" : "mode<>1"),
-                      1, FleetPacket::kAnyTag);
+                      1);
     packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
-                      " FOR UPDATE"),
-               FleetPacket::kAnyTag);
-    packet.AddCondition("COALESCE(@units,1)=0", FleetPacket::kAnyTag);
-    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
-               FleetPacket::kAnyTag);
+                      " FOR UPDATE"));
+    packet.AddCondition("COALESCE(@units,1)=0");
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id));
     IdsLoad early;
     while (!FleetRules::IdsAfterLatch() && !early.is_done() && LoadIds(lane.writer, id, early)) {
     }
@@ -130,20 +128,16 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   const std::string where = Concat(" WHERE sku_id=", move.sku, " AND mode=2 AND removed=0",
                                    FleetRules::MovesInItsEpoch() ? Concat(" AND epoch=", move.epoch) : std::string());
   FleetPacket packet;
-  packet.Add("SET @limbo=NULL", FleetPacket::kAnyTag);
-  packet.Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", ledger_.tables.skus, where, " FOR UPDATE"),
-             FleetPacket::kAnyTag);
-  packet.AddCondition("@limbo IS NOT NULL", FleetPacket::kAnyTag);
+  packet.Add("SET @limbo=NULL");
+  packet.Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", ledger_.tables.skus, where, " FOR UPDATE"));
+  packet.AddCondition("@limbo IS NOT NULL");
   packet.Add(
-      Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
-      FleetPacket::kAnyTag);
-  packet.Add(
-      Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
-             Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, kOfLedger, " AND @limbo IS NOT NULL"),
-      FleetPacket::kAnyTag);
-  packet.AddCondition("ROW_COUNT()=@segments", FleetPacket::kAnyTag);
-  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0 WHERE sku_id=", move.sku, kOfNodes),
-             FleetPacket::kAnyTag);
+      Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"));
+  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
+                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, kOfLedger,
+                    " AND @limbo IS NOT NULL"));
+  packet.AddCondition("ROW_COUNT()=@segments");
+  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0 WHERE sku_id=", move.sku, kOfNodes));
   const FleetOutcome outcome = RunUntilKnown(writer, packet);
   CrashPoint("fleet: after limbo was moved");
   switch (outcome.kind) {

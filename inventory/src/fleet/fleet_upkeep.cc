@@ -300,12 +300,12 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   for (const auto& [sku, quantity] : sold) {
     packet.AddGuarded(
         Concat("UPDATE ", ledger_.tables.skus, " SET sold_forgotten=sold_forgotten+", quantity, " WHERE sku_id=", sku),
-        1, FleetPacket::kAnyTag);
+        1);
   }
   const std::string in_ids = Concat(" WHERE order_id IN (", absl::StrJoin(ids, ","), ")");
   packet.AddGuarded(Concat("DELETE FROM ", ledger_.tables.orders, in_ids, " AND state<>0"),
-                    static_cast<int64_t>(ids.size()), FleetPacket::kAnyTag);
-  packet.Add(Concat("DELETE FROM ", ledger_.tables.order_lines, in_ids), FleetPacket::kAnyTag);
+                    static_cast<int64_t>(ids.size()));
+  packet.Add(Concat("DELETE FROM ", ledger_.tables.order_lines, in_ids));
   // If it is not done, the next search begins where this one did, or it would not find them for a minute.
   const bool is_done = RunUntilKnown(lane.writer, packet).kind == FleetOutcome::Kind::kDone;
   is_more &= is_done;
