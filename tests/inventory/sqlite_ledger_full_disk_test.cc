@@ -301,5 +301,25 @@ TEST(SqliteLedgerFullDiskTest, Append_OnARealFileSystemWithoutRoom_IsRefusedUnti
   if (!ran) GTEST_SKIP() << "mounts need root, or user namespaces";
 }
 
+// A log that took all the room would leave none for the file that it is to be moved into.
+TEST(SqliteLedgerFullDiskTest, Append_OnASmallDisk_TheLogLeavesRoomForTheFile) {
+  const TempDir dir;
+  const bool ran = InMountNamespace([&] {
+    ASSERT_TRUE(MountSmallDisk(dir.path(), 2 << 20));
+    const std::string path = dir.File("orders.db");
+    std::vector<LedgerRecord> records = {stockade::testing::AddSku("sneaker", 10'000)};
+    for (uint64_t id = 1; id <= 600; ++id) records.push_back(stockade::testing::Take(id, "sneaker", 1));
+    ManualClock clock;
+    auto ledger = OpenLedger(path, {.clock = &clock});
+    const Written written = Write(*ledger, records, 1);
+    EXPECT_EQ(written.failure, absl::OkStatus());
+    EXPECT_EQ(written.acknowledged, records.size());
+    ledger.reset();
+    EXPECT_FALSE(std::filesystem::exists(path + "-wal"));
+    EXPECT_EQ(Reopened(path).orders.size(), 600);
+  });
+  if (!ran) GTEST_SKIP() << "mounts need root, or user namespaces";
+}
+
 }  // namespace
 }  // namespace stockade

@@ -1,8 +1,11 @@
 #include "ledger_writer.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "checksum_vfs.h"
 #include "ledger_recovery.h"
 #include "ledger_rows.h"
 #include "request_fingerprint.h"
@@ -16,6 +19,8 @@ namespace {
 
 // 16 MiB: a page that many batches write to is moved into the file once, and a checkpoint takes 10 to 25 ms.
 constexpr int64_t kLogPages = 4096;
+// A shorter log is not worth a checkpoint, however full the disk is.
+constexpr int64_t kLeastLogPages = 64;
 
 // Writes page 1, with what is there already.
 constexpr char kTouchPageOne[] = "PRAGMA user_version = 4";
@@ -148,11 +153,18 @@ void LedgerWriter::Run() {
     CrashPoint("writer: batch taken");
     if (!Commit(batch)) continue;
     absl::Status status = Prune(batch.records.size());
-    if (status.ok() && database().log_pages() >= kLogPages) status = Checkpoint();
+    if (status.ok() && IsLogLong()) status = Checkpoint();
     // Without room both are tried again after the next batch.
     if (!status.ok() && !absl::IsResourceExhausted(status)) Fail(status);
     journal_records_.store(last_row_ - pruner_->start(), std::memory_order_relaxed);
   }
+}
+
+bool LedgerWriter::IsLogLong() const {
+  const int64_t pages = opened_->database().log_pages();
+  struct statvfs disk;
+  if (pages < kLeastLogPages || pages >= kLogPages || statvfs(path_.c_str(), &disk) != 0) return pages >= kLogPages;
+  return static_cast<int64_t>(disk.f_bavail * disk.f_frsize) < pages * kPageBytes;
 }
 
 bool LedgerWriter::Commit(CommitQueue::Batch& batch) {

@@ -71,6 +71,8 @@ class LedgerWriter {
   absl::Status EndLog();
   absl::Status Prune(size_t written);
   absl::Status Checkpoint();
+  // Whether it is time for that: also if the disk has less room than the log has, as the file may need as much.
+  bool IsLogLong() const;
   void Fail(const absl::Status& why);
   void ShowFileSize();
 

@@ -62,10 +62,10 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 // with constraints that reject inconsistent rows. The sqlite3 shell can read it after the ledger is closed or its
 // process has ended; while it is open, no other program has access. A file that another program has written to is
 // rejected as damaged. Times are stored in microseconds, rounded down. The files are `path`, `path`-wal while the
-// ledger is open and after a crash, and `path`.lock, which remains. The latter records up to where the journal was
-// acknowledged, so that an older copy of `path` is rejected as long as it exists. If `path` is a symbolic link, the
-// other files are next to its target, whether the target exists already or not. A hard link has its own log and lock,
-// so open a ledger by one name only.
+// ledger is open, after a crash and after a close for which the disk had no room, and `path`.lock, which remains. The
+// latter records up to where the journal was acknowledged, so that an older copy of `path` is rejected as long as it
+// exists. If `path` is a symbolic link, the other files are next to its target, whether the target exists already or
+// not. A hard link has its own log and lock, so open a ledger by one name only.
 //
 // Across all processes, a file has one owner at a time. If the disk is full (or a quota or the maximum file size is
 // reached; with a limit RLIMIT_FSIZE the program must ignore SIGXFSZ, which would end it), or a record has a name or a
