@@ -181,9 +181,12 @@ LocalCore::PendingStatus LocalCore::Deposit(const OrderCall& request, OrderBook:
 absl::Status LocalCore::Reshard(const SkuCall& call) {
   Item* const item = FindItem(call.sku);
   if (item == nullptr) return checks_.NoSuchSku(call.name, call.sku);
-  const MutexLock lock(item->mutex);
-  if (item->removed()) return checks_.NoSuchSku(call.name, call.sku);
-  return item->stock->Reshard(call.shards);
+  return Finish([&]() -> PendingStatus {
+    const MutexLock changes(sku_changes_mutex_);
+    const MutexLock lock(item->mutex);
+    if (item->removed()) return {.status = checks_.NoSuchSku(call.name, call.sku), .position = item->position};
+    return {.status = item->stock->Reshard(call.shards)};
+  }());
 }
 
 }  // namespace stockade::inventory_internal

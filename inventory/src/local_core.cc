@@ -89,6 +89,7 @@ absl::Status LocalCore::Outcome(uint64_t position, const absl::Status& durable) 
     if (position != 0) orders_.NoteDurable(position);
     return absl::OkStatus();
   }
+  if (durable == checks_.NoMemoryInDoubt()) return durable;
   const bool refused = absl::IsResourceExhausted(durable);
   try {
     if (refused) UndoRefusedRecords();
@@ -112,7 +113,8 @@ absl::Status LocalCore::AskLedger() {
     UndoRefusedRecords();
     return absl::OkStatus();
   }
-  return health.ok() ? health : checks_.Refused(Refusal::kUnavailable, Concat(health.message()));
+  return health.ok() ? health
+                     : checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", health.message()));
 }
 
 absl::Status LocalCore::Health() const {

@@ -255,6 +255,9 @@ class InventoryAllocationTest : public ::testing::TestWithParam<std::tuple<Kind,
       }
       const bool is_in_doubt = expected.may_be_in_doubt && !status.ok() &&
                                status.message().find("not known to be durable") != status.message().npos;
+      if (is_in_doubt) {
+        EXPECT_EQ(status.message().find("not known"), status.message().rfind("not known")) << status;
+      }
       if (status.ok() || is_in_doubt) {
         ++succeeded;
         if (!failed) return succeeded;

@@ -201,6 +201,8 @@ TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
       EXPECT_EQ(answers[i].ok(), i + 1 < fail_at) << i << ": " << answers[i];
       if (i + 1 >= fail_at) {
         EXPECT_EQ(RefusalOf(answers[i]), Refusal::kUnavailable) << i << ": " << answers[i];
+        EXPECT_THAT(std::string(answers[i].message()),
+                    HasSubstr(i + 1 == fail_at ? "': not known to be durable: " : "': nothing has changed: "));
       }
     }
     EXPECT_EQ(RefusalOf(shop->Health()), Refusal::kUnavailable);
@@ -231,8 +233,9 @@ TEST(InventoryLedgerTest, AnswerThatRestsOnAnotherCall_WaitsForItsRecord) {
   const Call add = [](Inventory& shop) { return shop.AddSku("hat", {.stock = 1}); };
   const Call remove = [](Inventory& shop) { return shop.RemoveSku("shoe"); };
   const Call restock = [](Inventory& shop) { return shop.Restock("shoe", 1); };
+  const Call reshard = [](Inventory& shop) { return shop.Reshard("shoe", 1); };
   const std::pair<Call, Call> pairs[] = {
-      {add, add}, {remove, remove}, {remove, restock}, {take("shoe", "a", 1), take("shoe", "a", 2)}};
+      {add, add}, {remove, remove}, {remove, restock}, {remove, reshard}, {take("shoe", "a", 1), take("shoe", "a", 2)}};
   for (size_t i = 0; i < std::size(pairs); ++i) {
     SCOPED_TRACE(i);
     const auto disk = std::make_shared<RecordingDisk>();

@@ -19,8 +19,9 @@ class STOCKADE_EXPORT Executor {
 
   virtual ~Executor() = default;
 
-  // Runs `task`, which must not be empty, once, during the call or later. Must not throw. Exceptions that the task
-  // throws are caught and logged. Never blocks for long, except that InlineExecutor runs the task itself.
+  // Runs `task`, which must not be empty, once, during the call or later. Must not throw, except for std::bad_alloc
+  // before anything runs, if there is no memory: callers say what happens then. Exceptions that the task throws are
+  // caught and logged. Never blocks for long, except that InlineExecutor runs the task itself.
   virtual void Schedule(Task task) = 0;
 
   // Whether the calling thread is one of those that this executor needs in order to run its tasks. Such a thread may

@@ -109,15 +109,17 @@ struct SkuSnapshot {
 // Nothing has changed then, unless the message says "not known to be durable": the change was appended to the ledger,
 // and there was no memory to wait for it or to say what came of it. ...Many() and Snapshot() of all SKUs return an
 // empty vector if there is no memory for their answers, and ...Many() has asked for nothing then. ...Async() invokes
-// `done` on the calling thread, during the call, if there is no memory to pass the answer to `executor`. An `executor`
-// without memory must throw std::bad_alloc, as ThreadPool does, and not run the task. On the library's own threads,
-// which expire orders and write the ledger, a failed allocation ends the process.
+// `done` on the calling thread, during the call, if it has the answer by then and `executor` throws std::bad_alloc, as
+// ThreadPool does without memory; the task must not run then. On the library's own threads, which expire orders, write
+// the ledger and pass on the answers that calls had to wait for, a failed allocation ends the process, also one of
+// `executor`.
 //
 // RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
 // request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing
-// although the SKU has a per_buyer_limit, or a name or a basket exceeds kMaxSkuBytes, kMaxBuyerBytes,
-// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. Longer names that a ledger has from before
-// are kept: their orders are ended by their ids, and SKU names are accepted up to the longest one.
+// although the SKU has a per_buyer_limit, a basket wants more units of a SKU than an int64_t can count, or a name or a
+// basket exceeds kMaxSkuBytes, kMaxBuyerBytes, kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call.
+// Longer names that a ledger has from before are kept: their orders are ended by their ids, and SKU names are accepted
+// up to the longest one.
 //
 // Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
 // invokes `done`, which must not be empty (aborts), once on `executor`, which must outlive the inventory;

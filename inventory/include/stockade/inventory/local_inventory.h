@@ -23,10 +23,10 @@ namespace stockade {
 //                    rests on.
 //   return delay     None. The units of an expired reservation come back when the reaper gets to it: docs/INVENTORY.md,
 //                    "What each call does with an order", has figures.
-//   unknown outcome  If the ledger fails: such calls and all later calls that would change something are Unavailable,
-//                    and the units that they took stay taken. Open the ledger again in a new inventory and repeat the
-//                    request ids. If the ledger has no room, nothing has changed, and nothing has to be reopened: the
-//                    same request id takes units as soon as there is room.
+//   unknown outcome  If the ledger fails: such calls are Unavailable, and the units that they took stay taken. All
+//                    later calls but reads are Unavailable, also those that would change nothing. Open the ledger again
+//                    in a new inventory and repeat the request ids. If the ledger has no room, nothing has changed, and
+//                    nothing has to be reopened: the same request id takes units as soon as there is room.
 //   clock            `clock`, when the call runs. After recovery the wall clock says how much of a TTL is left.
 //   reads            Memory. After the ledger has failed, Available() is Unavailable, and the others go on. None waits
 //                    for the ledger, so a crash or a ledger without room may undo what they return. Available() costs
