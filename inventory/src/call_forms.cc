@@ -75,7 +75,7 @@ struct Typed : OrderCall {
   std::optional<Response> response;
 };
 
-// With its callback. It is allocated before it is asked, and what refers to it fits into an AnyInvocable.
+// With its callback. It is allocated before it is asked for.
 template <class Response>
 struct Notified final : Typed<Response> {
   using Result = typename Typed<Response>::Result;
@@ -83,8 +83,12 @@ struct Notified final : Typed<Response> {
   template <class... Args>
   Notified(Executor& on, const Args&... args) : Typed<Response>(args...), executor(on) {}
 
-  void Pass(std::shared_ptr<OrderCall> self) override {
-    executor.Schedule([self = std::move(self)] { static_cast<Notified&>(*self).Invoke(); });
+  void Deliver(const std::shared_ptr<OrderCall>& self) override {
+    try {
+      executor.Schedule([self] { static_cast<Notified&>(*self).Invoke(); });
+    } catch (const std::bad_alloc&) {
+      Invoke();
+    }
   }
   void Invoke() { std::move(done)(this->TakeAnswer()); }
 
@@ -134,7 +138,7 @@ void AskLater(InventoryCore& core, std::string_view name, Executor& executor, Do
   try {
     core.Notify(call);
   } catch (const std::bad_alloc&) {
-    if (!call->is_answered) call->status = core.NoMemory();
+    call->status = core.NoMemory();
     call->Invoke();
   }
 }

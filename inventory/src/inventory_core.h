@@ -45,7 +45,7 @@ struct ReadCall {
 // What stands behind an Inventory. Its calls have the contract that inventory.h states; call_forms.cc has their forms.
 // Inventory calls CheckNotForked() before each of the others, and destroys the core unless it is InForkedChild().
 //
-// Except for Notify(), a call may throw std::bad_alloc if it has changed nothing. Inventory returns NoMemory() then.
+// A call may throw std::bad_alloc if it has changed nothing. Inventory returns NoMemory() then.
 class STOCKADE_EXPORT InventoryCore {
  public:
   InventoryCore() = default;
@@ -57,8 +57,8 @@ class STOCKADE_EXPORT InventoryCore {
   // Asks for all `calls`, which are of one type, and blocks until each has its answer. Calls with one request id are
   // asked one after another.
   virtual void Await(std::span<OrderCall* const> calls) = 0;
-  // Asks for `call`, and has it Pass() its answer once it has that, perhaps at once. Throws std::bad_alloc if there is
-  // no memory to do so on this thread: if the call is not answered then, it was not asked for.
+  // Asks for `call`, and has it Deliver() its answer once it has that, perhaps at once. Throws std::bad_alloc if it was
+  // not asked for.
   virtual void Notify(std::shared_ptr<OrderCall> call) = 0;
   virtual absl::Status ChangeSku(const SkuCall& call) = 0;
   virtual absl::Status Read(ReadCall& call) = 0;

@@ -43,16 +43,16 @@ void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
   OrderCall& asked = *call;
   asked.core = this;
   Ask(asked);
+  // Fits into an AnyInvocable.
   const auto answer = [call = std::move(call)](const absl::Status& durable) {
     call->core->Answer(*call, durable);
-    call->Pass(call);
+    call->Deliver(call);
   };
   if (asked.position == 0) return answer(absl::OkStatus());
   try {
     ledger_->NotifyDurable(asked.position, answer);
   } catch (const std::bad_alloc&) {
-    if (!asked.is_answered) Answer(asked, checks_.NoMemoryInDoubt());
-    throw;
+    answer(checks_.NoMemoryInDoubt());
   }
 }
 
@@ -73,7 +73,6 @@ void LocalCore::Answer(OrderCall& call, const absl::Status& durable) {
     call.refusal = Refusal::kNone;
   }
   if (call.is_request()) CountAnswer(call);
-  call.is_answered = true;
 }
 
 absl::Status LocalCore::AwaitDurable(uint64_t position) const {
@@ -113,8 +112,9 @@ absl::Status LocalCore::AskLedger() {
     UndoRefusedRecords();
     return absl::OkStatus();
   }
-  return health.ok() ? health
-                     : checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", health.message()));
+  return health.ok()
+             ? health
+             : checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed by this call: ", health.message()));
 }
 
 absl::Status LocalCore::Health() const {

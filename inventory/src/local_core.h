@@ -209,8 +209,8 @@ class LocalCore final : public InventoryCore {
   // Calls the registry, so no lock may be held. Without memory the SKU has none, or some of them.
   void AddSkuGauges(const Item& item) noexcept STOCKADE_EXCLUDES(sku_changes_mutex_, catalogue_mutex_);
 
-  // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
-  // too, every change is both in memory and in the journal, or in neither.
+  // Held while a SKU is added, removed, restocked or resharded, and while refused records are taken back. With all
+  // stripes locked too, every change is both in memory and in the journal, or in neither.
   Ranked<ReentrantMutex> sku_changes_mutex_{LockRank::kSkuChanges, 0, "inventory SKU changes"};
   Ranked<ReentrantSharedMutex> catalogue_mutex_{LockRank::kCatalogue, 0, "inventory catalogue"};
   // By their names. Only an item whose addition is refused leaves.

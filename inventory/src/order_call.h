@@ -77,8 +77,9 @@ struct OrderCall {
   virtual void Make(Granted) {}
   // Takes over the answer to another call of the same type. May throw std::bad_alloc.
   virtual void CopyAnswer(const OrderCall& other) { status = other.status; }
-  // Passes the answer to the caller's executor; `self` is this call. Of the asynchronous form only.
-  virtual void Pass(std::shared_ptr<OrderCall>) {}
+  // Of the asynchronous form, `self`: passes the answer to the caller's executor, or invokes the callback here if that
+  // throws std::bad_alloc.
+  virtual void Deliver(const std::shared_ptr<OrderCall>&) {}
 
   Kind kind;
   // Of a request. `lines` of a basket are there once it was checked: each SKU once, ascending.
@@ -91,7 +92,6 @@ struct OrderCall {
 
   // The answer, with what Make() has made.
   absl::Status status = absl::OkStatus();
-  bool is_answered = false;
 
   // What LocalCore notes. The answer, which may be a refusal, is valid once the record at `position` is durable.
   LocalCore* core = nullptr;

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -201,8 +203,9 @@ TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
       EXPECT_EQ(answers[i].ok(), i + 1 < fail_at) << i << ": " << answers[i];
       if (i + 1 >= fail_at) {
         EXPECT_EQ(RefusalOf(answers[i]), Refusal::kUnavailable) << i << ": " << answers[i];
-        EXPECT_THAT(std::string(answers[i].message()),
-                    HasSubstr(i + 1 == fail_at ? "': not known to be durable: " : "': nothing has changed: "));
+        EXPECT_THAT(
+            std::string(answers[i].message()),
+            HasSubstr(i + 1 == fail_at ? "': not known to be durable: " : "': nothing has changed by this call: "));
       }
     }
     EXPECT_EQ(RefusalOf(shop->Health()), Refusal::kUnavailable);
@@ -222,6 +225,23 @@ TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
     EXPECT_EQ(at.available, kAvailable[fail_at - 2]);
     EXPECT_EQ(at.granted, at.available + at.held + at.sold);
   }
+}
+
+// The answer comes later, on another thread.
+TEST(InventoryLedgerTest, ExecutorHasNoMemoryForTheAnswer_DoneIsInvokedAllTheSame) {
+  class NoMemory : public Executor {
+   public:
+    void Schedule(Task) override { throw std::bad_alloc(); }
+  } executor;
+  const auto disk = std::make_shared<RecordingDisk>();
+  const auto shop = Open(disk);
+  ASSERT_TRUE(shop->AddSku("shoe", {.stock = 5}).ok());
+  disk->HoldUp(true);
+  std::promise<absl::Status> answer;
+  shop->TakeAsync({.sku = "shoe", .request_id = "a"}, executor,
+                  [&](absl::StatusOr<Order> order) { answer.set_value(order.status()); });
+  disk->HoldUp(false);
+  EXPECT_EQ(answer.get_future().get(), absl::OkStatus());
 }
 
 // An answer that rests on a record that is not durable yet waits for it: here the record never is.

@@ -102,17 +102,14 @@ void FleetCore::Await(std::span<OrderCall* const> calls) {
     }
     batch.Wait();
   }
-  for (const Turn& turn : turns) {
-    if (turn.repeats != nullptr) CopyAnswer(*turn.repeats, *turn.call);
-  }
-}
-
-void FleetCore::CopyAnswer(const OrderCall& from, OrderCall& to) {
-  metrics_.Add(from.status.ok() ? kRepeats : RefusalMetric(RefusalOf(from.status)));
-  try {
-    to.CopyAnswer(from);
-  } catch (const std::bad_alloc&) {
-    to.status = checks_.NoMemory();
+  for (const auto& [call, round, repeats] : turns) {
+    if (repeats == nullptr) continue;
+    metrics_.Add(repeats->status.ok() ? kRepeats : RefusalMetric(RefusalOf(repeats->status)));
+    try {
+      call->CopyAnswer(*repeats);
+    } catch (const std::bad_alloc&) {
+      call->status = checks_.NoMemory();
+    }
   }
 }
 
@@ -120,8 +117,11 @@ void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
   OrderCall& asker = *call;
   Ask(asker, [this, call = std::move(call)](absl::Status status) {
     call->status = std::move(status);
-    call->is_answered = true;
-    notifier_.Schedule([call] { call->Pass(call); });
+    try {
+      notifier_.Schedule([call] { call->Deliver(call); });
+    } catch (const std::bad_alloc&) {
+      call->Deliver(call);
+    }
   });
 }
 

@@ -288,7 +288,6 @@ class FleetCore final : public InventoryCore {
   // Not OK: a refusal, because the request is not valid, or by a lease.
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> NewGrant(OrderCall& asker);
   void End(OrderId id, OrderState to, Done done);
-  void CopyAnswer(const OrderCall& from, OrderCall& to);
   absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads = false);
   absl::Status ReadState(ReadCall& read);
 

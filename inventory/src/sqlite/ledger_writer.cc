@@ -162,9 +162,10 @@ void LedgerWriter::Run() {
 
 bool LedgerWriter::IsLogLong() const {
   const int64_t pages = opened_->database().log_pages();
+  if (pages < kLeastLogPages || pages >= kLogPages) return pages >= kLogPages;
   struct statvfs disk;
-  if (pages < kLeastLogPages || pages >= kLogPages || statvfs(path_.c_str(), &disk) != 0) return pages >= kLogPages;
-  return static_cast<int64_t>(disk.f_bavail * disk.f_frsize) < pages * kPageBytes;
+  const bool says = statvfs(path_.c_str(), &disk) == 0 && disk.f_blocks != 0 && disk.f_frsize != 0;
+  return says && disk.f_bavail <= static_cast<uint64_t>(pages) * kPageBytes / disk.f_frsize;
 }
 
 bool LedgerWriter::Commit(CommitQueue::Batch& batch) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <future>
+#include <new>
 #include <set>
 #include <thread>
 
@@ -227,6 +228,19 @@ TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   EXPECT_EQ(RefusalOf(shop->Cancel(held)), Refusal::kUnavailable);
   EXPECT_NE(shop->Cancel(held).message().find("fleet_audit.sql"), std::string_view::npos);
   EXPECT_TRUE(shop->Health().ok());
+}
+
+TEST_F(FleetInventoryTest, ExecutorHasNoMemoryForTheAnswer_DoneIsInvokedAllTheSame) {
+  class NoMemory : public Executor {
+   public:
+    void Schedule(Task) override { throw std::bad_alloc(); }
+  } executor;
+  const auto shop = Connect();
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 1}), absl::OkStatus());
+  std::promise<absl::Status> answer;
+  shop->TakeAsync({.sku = "sneaker", .request_id = "a"}, executor,
+                  [&](absl::StatusOr<Order> order) { answer.set_value(order.status()); });
+  EXPECT_EQ(answer.get_future().get(), absl::OkStatus());
 }
 
 // A process that exports what is in stock.

@@ -102,17 +102,17 @@ struct SkuSnapshot {
 // reservation is over, also blocks until that state is durable. The refusals for lack of units, by a limit or for an
 // unknown SKU are true on their basis, at a moment of the call.
 //
-// If a call is Unavailable, either nothing has changed, or its outcome is unknown. The message says which. In both
-// cases the same request id may be sent again: once the ledger can be used, that shows the outcome.
+// If a call is Unavailable, either nothing has changed by it, or its outcome is unknown. The message says which; it
+// does not speak of earlier calls with the same request id. In both cases the same request id may be sent again: once
+// the ledger can be used, that shows the outcome.
 //
 // If an allocation fails on the thread of a call (std::bad_alloc), nothing is thrown, and the call is kUnavailable.
 // Nothing has changed then, unless the message says "not known to be durable": the change was appended to the ledger,
 // and there was no memory to wait for it or to say what came of it. ...Many() and Snapshot() of all SKUs return an
 // empty vector if there is no memory for their answers, and ...Many() has asked for nothing then. ...Async() invokes
-// `done` on the calling thread, during the call, if it has the answer by then and `executor` throws std::bad_alloc, as
-// ThreadPool does without memory; the task must not run then. On the library's own threads, which expire orders, write
-// the ledger and pass on the answers that calls had to wait for, a failed allocation ends the process, also one of
-// `executor`.
+// `done` on the thread that has the answer, the calling one or one of the library's, if `executor` throws
+// std::bad_alloc, as ThreadPool does without memory; the task must not run then. On the library's own threads, which
+// expire orders and write the ledger, a failed allocation of the library ends the process.
 //
 // RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
 // request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing

@@ -17,8 +17,8 @@ enum class Refusal {
   kAllHeld,           // Aborted: fewer units than wanted, but held units may come back. Advisory.
   kUnknownSku,        // NotFound.
   kUnavailable,       // Unavailable: the ledger has no room, or there is no memory, and nothing has changed; or the
-                      // ledger has failed, and it is not known whether the request was recorded. The message says
-                      // which.
+                      // ledger has failed, and it is not known whether the request was recorded; or it had failed
+                      // before, and this call has changed nothing. The message says which.
   kBuyerLimit,        // FailedPrecondition: the buyer would exceed the limit per buyer.
   kRequestMismatch,   // AlreadyExists: the request id was used before with other parameters.
   kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept.
