@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "fleet/fleet_redis.h"
+#include "fleet/fleet_dispenser.h"
 #include "fleet_inventory/fleet.h"
 #include "fleet_inventory/rows.h"
 #include "ledger/request_ids.h"

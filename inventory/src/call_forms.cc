@@ -42,11 +42,11 @@ Order OrderOf(const Granted& granted) {
   return Order(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
 }
 
-void Fill(Granted granted, std::optional<Order>& to) { to = OrderOf(granted); }
+void Fill(const Granted& granted, std::optional<Order>& to) { to = OrderOf(granted); }
 
-void Fill(Granted granted, std::optional<Reservation>& to) { to.emplace(OrderOf(granted), granted.expires_at); }
+void Fill(const Granted& granted, std::optional<Reservation>& to) { to.emplace(OrderOf(granted), granted.expires_at); }
 
-void Fill(Granted granted, std::optional<BasketReservation>& to) {
+void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
   to.emplace(granted.id, std::move(granted.lines), granted.request_id, granted.buyer, granted.expires_at,
              granted.state);
 }
@@ -58,7 +58,7 @@ struct Typed : OrderCall {
   using Result = std::conditional_t<kIsEnd, absl::Status, absl::StatusOr<Response>>;
   using OrderCall::OrderCall;
 
-  void Make(Granted granted) override {
+  void Make(Granted&& granted) override {
     if constexpr (!kIsEnd) Fill(std::move(granted), response);
   }
   void CopyAnswer(const OrderCall& other) override {

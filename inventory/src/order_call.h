@@ -74,7 +74,7 @@ struct OrderCall {
 
   // Makes the answer to a request; `status` stays OK. It is called before the order exists, and may throw
   // std::bad_alloc.
-  virtual void Make(Granted) {}
+  virtual void Make(Granted&&) {}
   // Takes over the answer to another call of the same type. May throw std::bad_alloc.
   virtual void CopyAnswer(const OrderCall& other) { status = other.status; }
   // Of the asynchronous form, `self`: passes the answer to the caller's executor, or invokes the callback here if that

@@ -187,7 +187,7 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
   const OrderId id = read.order;
   for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
     bool due = false;
-    const absl::Status asked = RunStep(
+    absl::Status asked = RunStep(
         [&](FleetLane& writer) -> std::optional<absl::Status> {
           FleetOrderRows orders;
           int64_t now = 0;
@@ -205,7 +205,7 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
         /*reads=*/true);
     if (!asked.ok() || !due) return asked;
     // The answer will say that it has expired, so the ledger has to say it first.
-    const absl::Status expired = AwaitOne([&](Done done) { End(id, OrderState::kExpired, std::move(done)); });
+    absl::Status expired = AwaitOne([&](Done done) { End(id, OrderState::kExpired, std::move(done)); });
     if (!expired.ok()) return expired;
   }
   return checks_.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));

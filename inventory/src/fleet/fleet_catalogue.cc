@@ -294,7 +294,7 @@ absl::Status FleetCore::AskForSkus(std::string_view where, FleetSkuRows& rows) {
 
 absl::Status FleetCore::ReadSku(ReadCall& call) {
   FleetSkuRows rows;
-  const absl::Status read = AskForSkus(Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows);
+  absl::Status read = AskForSkus(Concat("s.sku_id=", ledger_.keys.SkuId(call.sku)), rows);
   if (!read.ok()) return read;
   if (rows.empty() || (rows.begin()->second.removed && call.kind != ReadCall::Kind::kFigures)) {
     return checks_.NoSuchSku(call.name, call.sku);
@@ -306,7 +306,7 @@ absl::Status FleetCore::ReadSku(ReadCall& call) {
 absl::Status FleetCore::ReadAllSkus(ReadCall& call) {
   for (uint64_t last = 0;;) {
     FleetSkuRows rows;
-    const absl::Status read =
+    absl::Status read =
         AskForSkus(Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
                           " WHERE removed=0 AND sku_id>", last, " ORDER BY sku_id LIMIT ", kSkusAtOnce, ") page)"),
                    rows);
