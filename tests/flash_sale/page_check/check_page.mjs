@@ -158,12 +158,6 @@ async function startWithKeyboard(page, letter) {
   await page.keyboard.press('Enter');
 }
 
-// Chromium met a connection that the server had closed because it was idle, which it is on a machine that stands still.
-// The page asks again half a second later.
-function isIdleClose(said) {
-  return said.text() === 'Failed to load resource: net::ERR_SOCKET_NOT_CONNECTED' && /\/(sale|metrics)$/.test(said.location().url);
-}
-
 async function openViews(browser, url) {
   const views = [];
   for (const [width, scheme] of viewed) {
@@ -171,7 +165,7 @@ async function openViews(browser, url) {
     const page = await context.newPage();
     page.setDefaultTimeout(60_000);
     page.on('pageerror', (error) => faults.push(`${width} px: ${error}`));
-    page.on('console', (said) => said.type() === 'error' && !isIdleClose(said) && faults.push(`${width} px: ${said.text()}`));
+    page.on('console', (said) => said.type() === 'error' && faults.push(`${width} px: ${said.text()}`));
     await page.goto(url);
     await page.waitForFunction(() => document.getElementById('phase').textContent !== 'connecting');
     views.push({width, scheme, page});
