@@ -74,7 +74,7 @@ ShopUnderLoad::ShopUnderLoad()
                                 .metrics = &registry_}))),
       kept_(Must(redis_locks_->Acquire("the shop"))),
       server_(Must(MetricsServer::Start({.port = 0, .registry = &registry_}))) {
-  for (const char* const sku : {"shoes", "socks"}) {
+  for (const char* const sku : {"shoes", "socks", "laces"}) {
     if (!inventory_.AddSku(sku, {.stock = 50, .shards = 4}).ok()) base_internal::Fatal("no SKU");
   }
   const std::pair<const char*, int64_t> outlet[] = {{"socks", 1'000'000}, {"boots", 2}, {"sandals", 0}};
@@ -109,6 +109,7 @@ void ShopUnderLoad::View(int i) {
 void ShopUnderLoad::Order(int i) {
   const std::string id = std::to_string(i);
   (void)inventory_.Take({.sku = "socks", .quantity = 1, .request_id = "take " + id});
+  (void)inventory_.Available("laces");  // Nobody buys them: the exact number freezes shards with units, each time.
   const auto held = inventory_.Reserve({.sku = "shoes", .quantity = 3, .request_id = id, .ttl = absl::Milliseconds(5)});
   if (held.ok() && i % 3 == 0) (void)inventory_.Commit(held->id());
   if (held.ok() && i % 3 == 1) (void)inventory_.Cancel(held->id());
