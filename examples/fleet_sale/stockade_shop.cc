@@ -6,7 +6,14 @@ namespace fleet_sale {
 namespace {
 
 stockade::FleetInventoryOptions OptionsOf(const ServerUrls& urls) {
-  return {.ledger = urls.ledger, .fleet = StockadeShop::kFleet, .redis = urls.redis, .metrics = nullptr};
+  // The servers run on this machine as well, and it may be a busy one.
+  constexpr absl::Duration kPatience = absl::Seconds(30);
+  return {.ledger = urls.ledger,
+          .fleet = StockadeShop::kFleet,
+          .patience = kPatience,
+          .redis = urls.redis,
+          .metrics = nullptr,
+          .connect_timeout = kPatience};
 }
 
 }  // namespace

@@ -143,9 +143,9 @@ int Main(int argc, char** argv) {
   std::vector<std::unique_ptr<DispatchService>> services;
   services.reserve(kServices);
   for (int i = 0; i < kServices; ++i) {
-    // Each has a connection of its own, as on two machines.
-    absl::StatusOr<std::unique_ptr<stockade::LockService>> locks =
-        stockade::ConnectLockService(options->locks, {.name = "grab_order", .metrics = nullptr});
+    // Each has a connection of its own, as on two machines. A server on a busy one may take long.
+    absl::StatusOr<std::unique_ptr<stockade::LockService>> locks = stockade::ConnectLockService(
+        options->locks, {.name = "grab_order", .engine_timeout = absl::Seconds(15), .metrics = nullptr});
     if (!locks.ok()) return Fail(locks.status());
     services.push_back(std::make_unique<DispatchService>(*std::move(locks), place, &store));
   }
