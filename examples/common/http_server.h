@@ -29,9 +29,10 @@ class HttpServer final : public httplib::Server {
   using Admit = std::function<bool(httplib::Request&)>;
 
   // `request_time`: of a request, from its first byte on; the answer has another second. `idle_time`: between two
-  // requests of a connection.
+  // requests of a connection. A browser sends no request again on a connection that it has opened in advance, and that
+  // ends as the request is sent. Chromium closes those after a minute, so we wait longer.
   explicit HttpServer(Admit admit, absl::Duration request_time = absl::Seconds(2),
-                      absl::Duration idle_time = absl::Seconds(5));
+                      absl::Duration idle_time = absl::Seconds(75));
   ~HttpServer() override;
 
   // False: cannot listen on the port. 0: one that is free. Connections wait until Start().

@@ -424,8 +424,8 @@ TEST(FlashSaleServeTest, TermSignal_WithOpenConnections_WaitsForNone) {
   const auto asked = std::chrono::steady_clock::now();
   demo.Kill(SIGTERM);
   EXPECT_EQ(demo.Wait(), 0) << demo.err();
-  // That of the one which is idle is five seconds.
-  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(4'500));
+  // The one that is idle has 75 seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::seconds(60));
   EXPECT_TRUE(ParseAudit(LastLine(demo.out())).has_value()) << demo.out();
 
   // The API's answers are in the ledger, like the answers to the sale's buyers.
