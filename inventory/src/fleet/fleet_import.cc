@@ -93,86 +93,112 @@ struct Sums {
   }
 };
 
-absl::Status InsertAll(MySqlConnection& connection, const FleetLedger& ledger, const LedgerState& state, int64_t now) {
-  const FleetKeys& keys = ledger.keys;
-  const auto into = [&](const std::string& table) { return Inserter(connection, ledger.packet_timeout, table); };
-  Sums sums;
-  for (const LedgerState::Sku& sku : state.skus) {
-    if (!sums.skus.emplace(sku.sku, &sku).second) return Damaged(Concat("SKU '", sku.sku, "' is there twice"));
-    if (sku.sold_forgotten < 0) return Damaged(Concat("'", sku.sku, "' has sold_forgotten = ", sku.sold_forgotten));
-    sums.totals[sku.sku].sold = sku.sold_forgotten;
+// Writes a ledger's contents into the empty tables of a fleet.
+class Importer {
+ public:
+  // `now`: the database's time.
+  Importer(MySqlConnection& connection, const FleetLedger& ledger, int64_t now)
+      : connection_(connection), ledger_(ledger), now_(now) {}
+
+  // Once. DataLoss: the contents are inconsistent.
+  absl::Status Insert(const LedgerState& state) {
+    for (const LedgerState::Sku& sku : state.skus) {
+      if (!sums_.skus.emplace(sku.sku, &sku).second) return Damaged(Concat("SKU '", sku.sku, "' is there twice"));
+      if (sku.sold_forgotten < 0) return Damaged(Concat("'", sku.sku, "' has sold_forgotten = ", sku.sold_forgotten));
+      sums_.totals[sku.sku].sold = sku.sold_forgotten;
+    }
+    for (const LedgerState::Order& order : state.orders) {
+      if (absl::Status added = AddOrder(order); !added.ok()) return added;
+    }
+    for (const LedgerState::Restock& restock : state.restocks) {
+      const int64_t at = absl::ToUnixMicros(restock.at);
+      AddRow(restock.order_id, restock.request_id, keys_.SkuId(restock.sku), restock.quantity, FleetHash{},
+             OrderKind::kRestock, OrderState::kSold, at, inventory_internal::kNever, at);
+    }
+    if (absl::Status added = AddBuyers(state.bought); !added.ok()) return added;
+    if (absl::Status added = AddSkus(); !added.ok()) return added;
+    for (const uint64_t fingerprint : state.forgotten) forgotten_.Add(Concat(fingerprint));
+    for (Inserter* const each : {&skus_, &stock_, &requests_, &orders_, &lines_, &buyers_, &forgotten_}) {
+      if (absl::Status inserted = each->Flush(); !inserted.ok()) return inserted;
+    }
+    return absl::OkStatus();
   }
-  Inserter requests = into(ledger.tables.requests);
-  Inserter orders = into(ledger.tables.orders);
-  Inserter lines = into(ledger.tables.order_lines);
-  const auto add = [&](uint64_t id, const std::string& request_id, uint64_t sku, int64_t quantity,
-                       const FleetHash& buyer, OrderKind kind, OrderState order_state, int64_t created_at,
-                       int64_t ttl_us, int64_t at) {
-    const std::string request = FleetHashLiteral(keys.RequestHash(request_id));
-    requests.Add(Concat(request, ",", id));
-    orders.Add(Concat(id, ",1,", request, ",", sku, ",", quantity, ",", FleetHashLiteral(buyer), ",",
-                      static_cast<int>(kind), ",", static_cast<int>(order_state), ",", created_at, ",", ttl_us, ",",
-                      at));
-  };
-  for (const LedgerState::Order& order : state.orders) {
-    const FleetHash buyer = keys.BuyerHash(order.buyer);
+
+ private:
+  Inserter Into(const std::string& table) { return Inserter(connection_, ledger_.packet_timeout, table); }
+  void AddRow(uint64_t id, const std::string& request_id, uint64_t sku, int64_t quantity, const FleetHash& buyer,
+              OrderKind kind, OrderState state, int64_t created_at, int64_t ttl_us, int64_t at) {
+    const std::string request = FleetHashLiteral(keys_.RequestHash(request_id));
+    requests_.Add(Concat(request, ",", id));
+    orders_.Add(Concat(id, ",1,", request, ",", sku, ",", quantity, ",", FleetHashLiteral(buyer), ",",
+                       static_cast<int>(kind), ",", static_cast<int>(state), ",", created_at, ",", ttl_us, ",", at));
+  }
+  absl::Status AddOrder(const LedgerState::Order& order) {
+    const FleetHash buyer = keys_.BuyerHash(order.buyer);
     const bool basket = order.kind == LedgerRecord::Kind::kReserveBasket;
     if (basket ? order.lines.empty() : order.lines.size() != 1) {
       return Damaged(Concat("order ", order.order_id, " has ", order.lines.size(), " lines"));
     }
     for (const OrderLine& line : order.lines) {
-      if (absl::Status added = sums.Add(line.sku, line.quantity, order.state, buyer); !added.ok()) return added;
-      if (basket) lines.Add(Concat(order.order_id, ",", keys.SkuId(line.sku), ",", line.quantity));
+      if (absl::Status added = sums_.Add(line.sku, line.quantity, order.state, buyer); !added.ok()) return added;
+      if (basket) lines_.Add(Concat(order.order_id, ",", keys_.SkuId(line.sku), ",", line.quantity));
     }
     const bool taken = order.kind == LedgerRecord::Kind::kTake;
     const OrderKind kind = basket ? OrderKind::kBasket : taken ? OrderKind::kTake : OrderKind::kReserve;
     const OrderLine& first = order.lines[0];
+    const bool held = order.state == OrderState::kHeld;
     const int64_t ttl_us = Micros(order.ttl);
     const int64_t ended_at = absl::ToUnixMicros(order.ended_at);
     const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
-    const int64_t created_at = expires                            ? absl::ToUnixMicros(order.expires_at) - ttl_us
-                               : order.state == OrderState::kHeld ? now
-                                                                  : ended_at;
+    const int64_t created_at = expires ? absl::ToUnixMicros(order.expires_at) - ttl_us : held ? now_ : ended_at;
     // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-    const int64_t due_at = expires ? std::min(created_at, now) + ttl_us : inventory_internal::kNever;
-    add(order.order_id, order.request_id, basket ? 0 : keys.SkuId(first.sku), basket ? 0 : first.quantity, buyer, kind,
-        order.state, created_at, ttl_us, order.state == OrderState::kHeld ? due_at : ended_at);
+    const int64_t due_at = expires ? std::min(created_at, now_) + ttl_us : inventory_internal::kNever;
+    AddRow(order.order_id, order.request_id, basket ? 0 : keys_.SkuId(first.sku), basket ? 0 : first.quantity, buyer,
+           kind, order.state, created_at, ttl_us, held ? due_at : ended_at);
+    return absl::OkStatus();
   }
-  for (const LedgerState::Restock& restock : state.restocks) {
-    const int64_t at = absl::ToUnixMicros(restock.at);
-    add(restock.order_id, restock.request_id, keys.SkuId(restock.sku), restock.quantity, FleetHash{},
-        OrderKind::kRestock, OrderState::kSold, at, inventory_internal::kNever, at);
-  }
-  for (const LedgerState::Bought& bought : state.bought) {
-    const auto found = sums.skus.find(bought.sku);
-    if (found == sums.skus.end() || bought.units < 1 || bought.units > found->second->sold_forgotten) {
-      return Damaged(Concat("a buyer has bought ", bought.units, " units of '", bought.sku, "'"));
+  absl::Status AddBuyers(const std::vector<LedgerState::Bought>& all) {
+    for (const LedgerState::Bought& bought : all) {
+      const auto found = sums_.skus.find(bought.sku);
+      if (found == sums_.skus.end() || bought.units < 1 || bought.units > found->second->sold_forgotten) {
+        return Damaged(Concat("a buyer has bought ", bought.units, " units of '", bought.sku, "'"));
+      }
+      if (found->second->per_buyer_limit == 0 || found->second->removed) continue;
+      sums_.buyers[{bought.sku, keys_.BuyerHash(bought.buyer)}] += bought.units;
     }
-    if (found->second->per_buyer_limit == 0 || found->second->removed) continue;
-    sums.buyers[{bought.sku, keys.BuyerHash(bought.buyer)}] += bought.units;
+    for (const auto& [key, units] : sums_.buyers) {
+      buyers_.Add(Concat(keys_.SkuId(key.first), ",", FleetHashLiteral(key.second), ",", units, ",",
+                         sums_.skus.at(key.first)->per_buyer_limit));
+    }
+    return absl::OkStatus();
   }
-  Inserter buyers = into(ledger.tables.buyers);
-  for (const auto& [key, units] : sums.buyers) {
-    buyers.Add(Concat(keys.SkuId(key.first), ",", FleetHashLiteral(key.second), ",", units, ",",
-                      sums.skus.at(key.first)->per_buyer_limit));
+  absl::Status AddSkus() {
+    for (const auto& [name, sku] : sums_.skus) {
+      const Totals& totals = sums_.totals[name];
+      const int64_t units = sku->granted - totals.held - totals.sold;
+      if (units < 0 || (sku->removed && units > 0)) {
+        return Damaged(Concat("'", name, "' has ", units, " units for sale"));
+      }
+      skus_.Add(Concat(keys_.SkuId(name), ",", mysql_internal::MySqlLiteral(name), ",", sku->granted, ",",
+                       sku->per_buyer_limit, ",1,", sku->removed ? 1 : 0, ",", sku->sold_forgotten));
+      stock_.Add(Concat(keys_.SkuId(name), ",0,", units, ",", totals.held, ",", totals.sold));
+    }
+    return absl::OkStatus();
   }
-  Inserter skus = into(ledger.tables.skus + " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten)");
-  Inserter stock = into(ledger.tables.stock + " (sku_id,segment,units,held,sold)");
-  for (const auto& [name, sku] : sums.skus) {
-    const Totals& totals = sums.totals[name];
-    const int64_t units = sku->granted - totals.held - totals.sold;
-    if (units < 0 || (sku->removed && units > 0)) return Damaged(Concat("'", name, "' has ", units, " units for sale"));
-    skus.Add(Concat(keys.SkuId(name), ",", mysql_internal::MySqlLiteral(name), ",", sku->granted, ",",
-                    sku->per_buyer_limit, ",1,", sku->removed ? 1 : 0, ",", sku->sold_forgotten));
-    stock.Add(Concat(keys.SkuId(name), ",0,", units, ",", totals.held, ",", totals.sold));
-  }
-  Inserter forgotten = into(ledger.tables.forgotten);
-  for (const uint64_t fingerprint : state.forgotten) forgotten.Add(Concat(fingerprint));
-  for (Inserter* const each : {&skus, &stock, &requests, &orders, &lines, &buyers, &forgotten}) {
-    if (absl::Status inserted = each->Flush(); !inserted.ok()) return inserted;
-  }
-  return absl::OkStatus();
-}
+
+  MySqlConnection& connection_;
+  const FleetLedger& ledger_;
+  const FleetKeys& keys_ = ledger_.keys;
+  const int64_t now_;
+  Sums sums_;
+  Inserter requests_ = Into(ledger_.tables.requests);
+  Inserter orders_ = Into(ledger_.tables.orders);
+  Inserter lines_ = Into(ledger_.tables.order_lines);
+  Inserter buyers_ = Into(ledger_.tables.buyers);
+  Inserter skus_ = Into(ledger_.tables.skus + " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten)");
+  Inserter stock_ = Into(ledger_.tables.stock + " (sku_id,segment,units,held,sold)");
+  Inserter forgotten_ = Into(ledger_.tables.forgotten);
+};
 
 }  // namespace
 
@@ -204,7 +230,7 @@ absl::Status FleetInventory::Import(const FleetInventoryOptions& options, Ledger
     done = absl::FailedPreconditionError(
         Concat("the fleet '", options.fleet, "' is in use: only a new one can take over a ledger"));
   } else {
-    done = InsertAll(**connection, *fleet, state, inventory_internal::FleetClamp(now));
+    done = Importer(**connection, *fleet, inventory_internal::FleetClamp(now)).Insert(state);
   }
   const absl::Status ended = run(done.ok() ? "COMMIT" : "ROLLBACK").status;
   return done.ok() ? ended : done;

@@ -184,77 +184,90 @@ std::string FleetKeyBytes(const FingerprintKey& key) {
   return bytes;
 }
 
-std::string FleetSchema(std::string_view prefix) {
-  const FleetTables tables(prefix);
-  const auto create = [](std::string_view table, std::string_view columns) {
-    return Concat("CREATE TABLE IF NOT EXISTS ", table, " (\n", columns, "\n) ENGINE=InnoDB;\n");
-  };
+namespace {
+
+std::string CreateTable(std::string_view table, std::string_view columns) {
+  return Concat("CREATE TABLE IF NOT EXISTS ", table, " (\n", columns, "\n) ENGINE=InnoDB;\n");
+}
+
+// Of the fleet, its lanes and its SKUs.
+std::string SkusSchema(const FleetTables& tables, std::string_view prefix) {
   const auto constraint = [&](std::string_view name, std::string_view rule) {
     return Concat("  ", Constraint(prefix, name, rule));
   };
   return Concat(
-      create(tables.fleet,
-             "  one TINYINT NOT NULL PRIMARY KEY,\n"
-             "  version INT NOT NULL,\n"
-             "  oldest_code INT NOT NULL,\n"
-             "  hash_keys BINARY(80) NOT NULL,\n"
-             "  imported_key BINARY(16) NULL,\n"
-             "  janitor BIGINT UNSIGNED NOT NULL,\n"
-             "  janitor_until BIGINT NOT NULL"),
-      create(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                                  "  nonce BIGINT UNSIGNED NOT NULL,\n"
-                                  "  fence BIGINT NOT NULL,\n"
-                                  "  batch BIGINT NOT NULL,\n"
-                                  "  created_at BIGINT NOT NULL,\n  ",
-                                  absl::StrJoin(kLaneColumns, ",\n  "), ",\n", constraint("fenced", "fence > 0"))),
-      create(tables.skus,
-             Concat("  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                    "  sku VARBINARY(255) NOT NULL,\n"
-                    "  granted BIGINT NOT NULL,\n"
-                    "  per_buyer_limit BIGINT NOT NULL,\n"
-                    "  segments INT NOT NULL,\n"
-                    "  removed TINYINT NOT NULL,\n"
-                    "  sold_forgotten BIGINT NOT NULL,\n  ",
-                    absl::StrJoin(kSkuColumns, ",\n  "), ",\n  ", kSkuKey, ",\n", constraint("limbo", kLimboRule))),
-      create(tables.stock, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                  "  segment INT NOT NULL,\n"
-                                  "  units BIGINT NOT NULL,\n"
-                                  "  held BIGINT NOT NULL,\n"
-                                  "  sold BIGINT NOT NULL,\n  ",
-                                  absl::StrJoin(kStockColumns, ",\n  "), ",\n  PRIMARY KEY (sku_id, segment),\n",
-                                  constraint("paid", "units >= 0"), ",\n", constraint("latched", kLatchedRule))),
-      create(tables.requests,
-             "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
-             "  order_id BIGINT UNSIGNED NOT NULL"),
-      create(tables.orders, Concat("  order_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                                   "  fence BIGINT NOT NULL,\n"
-                                   "  request BINARY(16) NOT NULL,\n"
-                                   "  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                   "  quantity BIGINT NOT NULL,\n"
-                                   "  buyer BINARY(16) NOT NULL,\n"
-                                   "  kind TINYINT NOT NULL,\n"
-                                   "  state TINYINT NOT NULL,\n"
-                                   "  created_at BIGINT NOT NULL,\n"
-                                   "  ttl_us BIGINT NOT NULL,\n"
-                                   "  at BIGINT NOT NULL,\n"
-                                   "  KEY upkeep (state, at),\n  ",
-                                   kOrdersKey)),
-      create(tables.order_lines, Concat("  order_id BIGINT UNSIGNED NOT NULL,\n"
-                                        "  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                        "  quantity BIGINT NOT NULL,\n"
-                                        "  PRIMARY KEY (order_id, sku_id),\n  ",
-                                        kLinesKey)),
-      create(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                   "  buyer BINARY(16) NOT NULL,\n"
-                                   "  units BIGINT NOT NULL,\n"
-                                   "  most BIGINT NOT NULL,\n"
-                                   "  PRIMARY KEY (sku_id, buyer),\n",
-                                   constraint("within", "units <= most"))),
-      create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"),
-      create(tables.nodes,
-             "  node_id INT NOT NULL PRIMARY KEY,\n"
-             "  name VARBINARY(1024) NOT NULL,\n"
-             "  UNIQUE KEY name (name)"));
+      CreateTable(tables.fleet,
+                  "  one TINYINT NOT NULL PRIMARY KEY,\n"
+                  "  version INT NOT NULL,\n"
+                  "  oldest_code INT NOT NULL,\n"
+                  "  hash_keys BINARY(80) NOT NULL,\n"
+                  "  imported_key BINARY(16) NULL,\n"
+                  "  janitor BIGINT UNSIGNED NOT NULL,\n"
+                  "  janitor_until BIGINT NOT NULL"),
+      CreateTable(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                       "  nonce BIGINT UNSIGNED NOT NULL,\n"
+                                       "  fence BIGINT NOT NULL,\n"
+                                       "  batch BIGINT NOT NULL,\n"
+                                       "  created_at BIGINT NOT NULL,\n  ",
+                                       absl::StrJoin(kLaneColumns, ",\n  "), ",\n", constraint("fenced", "fence > 0"))),
+      CreateTable(tables.skus, Concat("  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                      "  sku VARBINARY(255) NOT NULL,\n"
+                                      "  granted BIGINT NOT NULL,\n"
+                                      "  per_buyer_limit BIGINT NOT NULL,\n"
+                                      "  segments INT NOT NULL,\n"
+                                      "  removed TINYINT NOT NULL,\n"
+                                      "  sold_forgotten BIGINT NOT NULL,\n  ",
+                                      absl::StrJoin(kSkuColumns, ",\n  "), ",\n  ", kSkuKey, ",\n",
+                                      constraint("limbo", kLimboRule))),
+      CreateTable(tables.stock, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                       "  segment INT NOT NULL,\n"
+                                       "  units BIGINT NOT NULL,\n"
+                                       "  held BIGINT NOT NULL,\n"
+                                       "  sold BIGINT NOT NULL,\n  ",
+                                       absl::StrJoin(kStockColumns, ",\n  "), ",\n  PRIMARY KEY (sku_id, segment),\n",
+                                       constraint("paid", "units >= 0"), ",\n", constraint("latched", kLatchedRule))));
+}
+
+std::string OrdersSchema(const FleetTables& tables, std::string_view prefix) {
+  return Concat(CreateTable(tables.requests,
+                            "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
+                            "  order_id BIGINT UNSIGNED NOT NULL"),
+                CreateTable(tables.orders, Concat("  order_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                                  "  fence BIGINT NOT NULL,\n"
+                                                  "  request BINARY(16) NOT NULL,\n"
+                                                  "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                                  "  quantity BIGINT NOT NULL,\n"
+                                                  "  buyer BINARY(16) NOT NULL,\n"
+                                                  "  kind TINYINT NOT NULL,\n"
+                                                  "  state TINYINT NOT NULL,\n"
+                                                  "  created_at BIGINT NOT NULL,\n"
+                                                  "  ttl_us BIGINT NOT NULL,\n"
+                                                  "  at BIGINT NOT NULL,\n"
+                                                  "  KEY upkeep (state, at),\n  ",
+                                                  kOrdersKey)),
+                CreateTable(tables.order_lines, Concat("  order_id BIGINT UNSIGNED NOT NULL,\n"
+                                                       "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                                       "  quantity BIGINT NOT NULL,\n"
+                                                       "  PRIMARY KEY (order_id, sku_id),\n  ",
+                                                       kLinesKey)),
+                CreateTable(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                                  "  buyer BINARY(16) NOT NULL,\n"
+                                                  "  units BIGINT NOT NULL,\n"
+                                                  "  most BIGINT NOT NULL,\n"
+                                                  "  PRIMARY KEY (sku_id, buyer),\n",
+                                                  "  ", Constraint(prefix, "within", "units <= most"))),
+                CreateTable(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"),
+                CreateTable(tables.nodes,
+                            "  node_id INT NOT NULL PRIMARY KEY,\n"
+                            "  name VARBINARY(1024) NOT NULL,\n"
+                            "  UNIQUE KEY name (name)"));
+}
+
+}  // namespace
+
+std::string FleetSchema(std::string_view prefix) {
+  const FleetTables tables(prefix);
+  return SkusSchema(tables, prefix) + OrdersSchema(tables, prefix);
 }
 
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
