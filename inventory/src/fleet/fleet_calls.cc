@@ -1,11 +1,15 @@
-// How calls come into the queues of the lanes, and how callers wait for their answers.
+// The threads of the lanes; how calls come into the queues of the lanes, and how callers wait for their answers.
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "fleet_core.h"
+#include "fleet_sql.h"
+#include "fleet_workers.h"
 #include "request_fingerprint.h"
+#include "stockade/base/backoff.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -79,6 +83,77 @@ std::vector<Turn> TurnsOf(std::span<OrderCall* const> calls) {
 
 }  // namespace
 
+FleetCore::~FleetCore() {
+  shared_.queues.Stop();
+  for (std::thread& thread : threads_) thread.join();
+  notifier_.Finish();
+}
+
+absl::Status FleetCore::Start() {
+  threads_.reserve(static_cast<size_t>(shared_.options.lanes));
+  for (int32_t i = 0; i < shared_.options.lanes; ++i) {
+    std::thread thread;
+    absl::Status started = StartThread(thread, [this, i] { RunLane(i); });
+    if (!started.ok()) return started;
+    threads_.push_back(std::move(thread));
+  }
+  return absl::OkStatus();
+}
+
+void FleetCore::RunLane(int32_t index) {
+  FleetQueues& queues = shared_.queues;
+  FleetLane lane(
+      shared_.ledger, first_index_ + index, [&] { return queues.GiveUpWhileConnecting(); },
+      [&](const absl::Status& status) { queues.NoteHealth(status); });
+  FleetEnder ender(shared_, lane);
+  FleetLatcher latcher(shared_, lane);
+  FleetGranter granter(shared_, lane, latcher);
+  FleetJanitor janitor(shared_, lane, ender);
+  const auto serve = [&](FleetWork work) {
+    if (work.step != nullptr) {
+      if (Stepped answer = work.step->run(lane); answer.has_value()) {
+        work.step->done(*std::move(answer));
+        return true;
+      }
+      queues.PutBack(std::move(work.step));
+      return lane.usable();
+    }
+    if (!work.grants.empty()) return granter.Serve(std::move(work.grants));
+    if (!work.large_ends.empty()) {
+      const bool is_usable = ender.ServeLarge(std::move(work.large_ends));
+      queues.EndLargeEnds();
+      return is_usable;
+    }
+    if (work.ends.empty()) return true;
+    const bool is_usable = ender.Serve(std::move(work.ends));
+    queues.WakeForLargeEnds();
+    return is_usable;
+  };
+
+  // The first lane does what no call asks for.
+  FleetSoldOut* const sold_out = index == 0 ? &shared_.sold_out : nullptr;
+  Instant upkeep = index == 0 ? shared_.clock.Now() : Instant::InfiniteFuture();
+  Backoff backoff(kFleetFirstPause, kFleetLongestPause, static_cast<uint64_t>(index));
+  int turn = 0;
+  bool is_calls_turn = false;
+  for (;;) {
+    const FleetQueues::Next next = queues.Await(is_calls_turn, upkeep, sold_out);
+    if (next == FleetQueues::Next::kStop) return;
+    const Instant unasked = sold_out == nullptr ? Instant::InfiniteFuture() : sold_out->NextWork();
+    if (next == FleetQueues::Next::kUnasked) {
+      const Instant now = shared_.clock.Now();
+      if (now >= unasked) latcher.ServeSoldOut();
+      if (now >= upkeep) upkeep = shared_.clock.Now() + janitor.Run();
+    } else if ((lane.connected() || lane.Prepare().ok()) &&
+               serve(queues.Take(turn, lane.most_lines(), std::min(upkeep, unasked)))) {
+      // Calls are in the queues while the lane connects, and are given up there.
+      backoff.Reset();
+    } else {
+      queues.WaitAway(backoff.Next());
+    }
+  }
+}
+
 void FleetCore::Await(std::span<OrderCall* const> calls) {
   const std::vector<Turn> turns = TurnsOf(calls);
   for (auto next = turns.begin(); next != turns.end();) {
@@ -97,18 +172,18 @@ void FleetCore::Await(std::span<OrderCall* const> calls) {
       try {
         Ask(*call, answer);
       } catch (const std::bad_alloc&) {
-        answer(checks_.NoMemory());  // It was not asked for.
+        answer(NoMemory());  // It was not asked for.
       }
     }
     batch.Wait();
   }
   for (const auto& [call, round, repeats] : turns) {
     if (repeats == nullptr) continue;
-    metrics_.Add(repeats->status.ok() ? kRepeats : RefusalMetric(RefusalOf(repeats->status)));
+    shared_.metrics.Add(repeats->status.ok() ? kRepeats : RefusalMetric(RefusalOf(repeats->status)));
     try {
       call->CopyAnswer(*repeats);
     } catch (const std::bad_alloc&) {
-      call->status = checks_.NoMemory();
+      call->status = NoMemory();
     }
   }
 }
@@ -132,54 +207,74 @@ void FleetCore::Ask(OrderCall& asker, Done done) {
   }
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = NewGrant(asker);
   if (!call.ok()) {
-    metrics_.Add(RefusalMetric(RefusalOf(call.status())));
+    shared_.metrics.Add(RefusalMetric(RefusalOf(call.status())));
     return done(std::move(call).status());
   }
-  (*call)->done = std::move(done);
-  Enqueue(&Queues::grants, *std::move(call));
+  (*call)->done = [this, start = (*call)->start, done = std::move(done)](absl::Status status) mutable {
+    CountAnswer(status, start);
+    done(std::move(status));
+  };
+  shared_.queues.Enqueue(*std::move(call));
+}
+
+void FleetCore::CountAnswer(const absl::Status& answer, Instant start) {
+  if (answer.ok()) return shared_.metrics.ObserveSpan(kReserveSeconds, start, shared_.clock.Now());
+  const Refusal refusal = RefusalOf(answer);
+  shared_.metrics.Add(RefusalMetric(refusal));
+  if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) shared_.fleet_metrics.Add(kRefusedByLedger);
+}
+
+FleetCore::Stepped FleetCore::RefuseByLease(const OrderCall& asker) {
+  if (!shared_.sold_out.HasLeases()) return std::nullopt;
+  const uint64_t print = shared_.ledger.keys.RequestPrint(*asker.request_id);
+  for (const RequestLine& line : asker.lines) {
+    const std::optional<int64_t> unsold =
+        shared_.sold_out.Refuses(shared_.ledger.keys.SkuId(line.sku), print, !asker.buyer->empty());
+    if (!unsold.has_value()) continue;
+    shared_.fleet_metrics.Add(kRefusedByLease);
+    return shared_.checks.Short(line, *unsold);
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::NewGrant(OrderCall& asker) {
-  if (absl::Status valid = checks_.Check(asker); !valid.ok()) return valid;
-  if (auto refused = RefuseByLease(*asker.request_id, *asker.buyer, asker.lines); refused.has_value()) {
-    return *std::move(refused);
-  }
+  if (absl::Status valid = shared_.checks.Check(asker); !valid.ok()) return valid;
+  if (Stepped refused = RefuseByLease(asker); refused.has_value()) return *std::move(refused);
+  const FleetKeys& keys = shared_.ledger.keys;
   auto call = std::make_unique<FleetGrantCall>();
-  call->start = clock_.Now();
+  call->start = shared_.clock.Now();
   call->asker = &asker;
   call->kind = KindOf(asker.kind);
   for (const RequestLine& line : asker.lines) {
     call->lines.push_back({.sku = std::string(line.sku), .quantity = line.quantity});
-    call->skus.push_back(ledger_.keys.SkuId(line.sku));
+    call->skus.push_back(keys.SkuId(line.sku));
   }
   call->request_id = *asker.request_id;
   call->buyer = *asker.buyer;
   call->ttl = asker.ttl;
-  call->request = ledger_.keys.RequestHash(call->request_id);
-  call->buyer_hash = ledger_.keys.BuyerHash(call->buyer);
-  if (ledger_.keys.imported.has_value()) {
-    call->imported_fingerprint = RequestFingerprint(*ledger_.keys.imported)(call->request_id);
-  }
+  call->request = keys.RequestHash(call->request_id);
+  call->buyer_hash = keys.BuyerHash(call->buyer);
+  if (keys.imported.has_value()) call->imported_fingerprint = RequestFingerprint(*keys.imported)(call->request_id);
   return call;
 }
 
 void FleetCore::End(OrderId id, OrderState to, Done done) {
   auto call = std::make_unique<FleetEndCall>();
-  call->start = clock_.Now();
+  call->start = shared_.clock.Now();
   call->id = id;
   call->to = to;
   call->done = std::move(done);
-  Enqueue(&Queues::ends, std::move(call));
+  shared_.queues.Enqueue(std::move(call));
 }
 
-absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads) {
+absl::Status FleetCore::RunStep(std::function<Stepped(FleetLane&)> step, bool reads) {
   return AwaitOne([&](Done done) {
     auto call = std::make_unique<FleetStepCall>();
-    call->start = clock_.Now();
+    call->start = shared_.clock.Now();
     call->reads = reads;
     call->run = std::move(step);
     call->done = std::move(done);
-    Enqueue(&Queues::steps, std::move(call));
+    shared_.queues.Enqueue(std::move(call));
   });
 }
 
@@ -188,15 +283,17 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
   for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
     bool due = false;
     absl::Status asked = RunStep(
-        [&](FleetLane& writer) -> std::optional<absl::Status> {
+        [&](FleetLane& lane) -> Stepped {
           FleetOrderRows orders;
           int64_t now = 0;
-          if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
-          if (orders.empty() || orders.begin()->second.kind == OrderKind::kRestock) return checks_.NoSuchOrder(id);
+          if (!ReadOrderRows(lane, {{id}}, orders, now)) return std::nullopt;
+          if (orders.empty() || orders.begin()->second.kind == OrderKind::kRestock) {
+            return shared_.checks.NoSuchOrder(id);
+          }
           const FleetOrderRow& order = orders.begin()->second;
           if (!order.damage.empty()) {
-            return checks_.Refused(Refusal::kUnavailable,
-                                   Concat("the ledger is damaged: order ", id, " has ", order.damage));
+            return shared_.checks.Refused(Refusal::kUnavailable,
+                                          Concat("the ledger is damaged: order ", id, " has ", order.damage));
           }
           read.state = order.state;
           due = order.state == OrderState::kHeld && order.at <= now;
@@ -208,7 +305,7 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
     absl::Status expired = AwaitOne([&](Done done) { End(id, OrderState::kExpired, std::move(done)); });
     if (!expired.ok()) return expired;
   }
-  return checks_.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
+  return shared_.checks.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
 }
 
 }  // namespace stockade::inventory_internal

@@ -18,13 +18,8 @@
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/sharded_stock.h"
-#include "stockade/mysql/internal/mysql_literal.h"
 
 namespace stockade::inventory_internal {
-
-inline std::string FleetHashLiteral(const FleetHash& hash) {
-  return MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
-}
 
 // A server may send any number, and sums of them must not overflow. No ledger has more units, and no time, fence or
 // fill is above this bound.
@@ -38,12 +33,9 @@ static_assert(kMaxLines * 1'000 < kLeastPacketBytes);
 // An order with more lines is large. Large orders end in packets of their own, so that others need not wait for many.
 inline constexpr size_t kSmallLines = 16;
 
-// What a request got.
-struct FleetGrant {
-  OrderId id = 0;
-  OrderState state = OrderState::kHeld;
-  absl::Time expires_at = absl::InfiniteFuture();
-};
+// Between attempts to use a ledger that cannot be used.
+inline constexpr absl::Duration kFleetFirstPause = absl::Milliseconds(20);
+inline constexpr absl::Duration kFleetLongestPause = absl::Seconds(1);
 
 struct FleetCall {
   static constexpr int kSurprisesInCompany = 8;
@@ -79,8 +71,9 @@ struct FleetGrantCall : FleetCall {
 // A Commit, a Cancel, or the expiry of an order.
 struct FleetEndCall : FleetCall {
   OrderId id;
-  OrderState to;     // kSold, kCancelled or kExpired.
-  size_t lines = 1;  // Of the order, as far as it is known.
+  OrderState to;          // kSold, kCancelled or kExpired.
+  size_t lines = 1;       // Of the order, as far as it is known.
+  bool is_large = false;  // It is known to be.
 };
 
 inline size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }

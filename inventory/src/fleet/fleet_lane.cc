@@ -36,8 +36,9 @@ int64_t RetentionUs(absl::Duration retention) {
 
 }  // namespace
 
-FleetLane::FleetLane(const FleetLedger& ledger, MySqlConnection::Meanwhile meanwhile)
-    : ledger_(ledger), meanwhile_(std::move(meanwhile)) {}
+FleetLane::FleetLane(const FleetLedger& ledger, int32_t index, MySqlConnection::Meanwhile meanwhile,
+                     std::function<void(const absl::Status&)> note_health)
+    : ledger_(ledger), index_(index), meanwhile_(std::move(meanwhile)), note_health_(std::move(note_health)) {}
 
 bool FleetLane::connected() const {
   // A packet that is sent to a server that has gone would have an unknown outcome.
@@ -51,17 +52,17 @@ std::string FleetLane::Row() const {
 }
 
 absl::Status FleetLane::Prepare() {
+  absl::Status ready;
   if (!connected()) {
     connection_.reset();
     absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open(meanwhile_);
-    if (!opened.ok()) return opened.status();
-    connection_ = *std::move(opened);
+    ready = opened.status();
+    if (opened.ok()) connection_ = *std::move(opened);
   }
-  if (unsettled_) {
-    if (absl::Status settled = Settle(); !settled.ok()) return settled;
-  }
-  if (sequence_ >= kLastSequence) lane_id_ = 0;
-  return lane_id_ == 0 ? Register() : absl::OkStatus();
+  if (ready.ok() && unsettled_) ready = Settle();
+  if (ready.ok() && (lane_id_ == 0 || sequence_ >= kLastSequence)) ready = Register();
+  if (!ready.ok()) note_health_(ready);
+  return ready;
 }
 
 absl::Status FleetLane::Register() {
@@ -124,9 +125,10 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   usable_ = false;
   if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
   batch_in_doubt_ = ++batch_;
+  const FleetScript script(ledger_.tables, packet);
   const std::string sql = Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
                                  " SET batch=", batch_, ",seen_at=@now", Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_,
-                                 ",NULL)", packet.sql(),
+                                 ",NULL)", script.sql(),
                                  ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
                                  "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
   unsettled_ = true;
@@ -134,16 +136,16 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   End end;
   const MySqlReply reply = connection_->Run(sql, MySqlInto(end), Deadline());
   CrashPoint("fleet: after the packet");
-  FleetOutcome outcome = Interpret(packet, reply, end);
+  FleetOutcome outcome = Interpret(script, reply, end);
   usable_ = outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
   return outcome;
 }
 
-FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& reply, const End& end) {
+FleetOutcome FleetLane::Interpret(const FleetScript& script, const MySqlReply& reply, const End& end) {
   using Kind = FleetOutcome::Kind;
   if (reply.status.ok()) {
     const auto& [fence, missed, now] = end;
-    if (missed.has_value() && !packet.HasTag(*missed)) {
+    if (missed.has_value() && !script.HasTag(*missed)) {
       return ResumeLost(absl::UnavailableError(Concat("MySQL's reply has @miss=", *missed, ", which is no statement")));
     }
     unsettled_ = false;
@@ -156,7 +158,7 @@ FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& r
   }
   const size_t failed = reply.rows_matched.size();
   // After the packet's come SET, PREPARE, EXECUTE and SELECT. Only some errors of a COMMIT say that it was rolled back.
-  const bool at_commit = failed >= kBefore + packet.size() + 2;
+  const bool at_commit = failed >= kBefore + script.size() + 2;
   if (reply.unanswered || (at_commit && reply.error != kDeadlock && reply.error != kConflict)) {
     return ResumeLost(reply.status);
   }
@@ -168,10 +170,10 @@ FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& r
   if (reply.remedy == MySqlRemedy::kRunAgain || reply.remedy == MySqlRemedy::kRollBack) {
     return {.kind = Kind::kAgain, .error = reply.error};
   }
-  const bool is_of_packet = failed >= kBefore && failed < kBefore + packet.size();
+  const bool is_of_packet = failed >= kBefore && failed < kBefore + script.size();
   const bool is_expected = reply.error == kDuplicate || reply.error == kCheckOfMySql || reply.error == kCheckOfMariaDb;
   if (!is_of_packet || !is_expected) return {.kind = Kind::kAway, .error = reply.error, .status = reply.status};
-  return {.kind = Kind::kSurprise, .tag = packet.tag(failed - kBefore), .error = reply.error, .status = reply.status};
+  return {.kind = Kind::kSurprise, .tag = script.tag(failed - kBefore), .error = reply.error, .status = reply.status};
 }
 
 FleetOutcome FleetLane::ResumeLost(const absl::Status& why) {
@@ -195,12 +197,10 @@ MySqlReply FleetLane::SignOfLife() {
 }
 
 MySqlReply FleetLane::Read(std::string_view statements, std::span<const MySqlSink> results) {
-  if (absl::Status ready = Prepare(); !ready.ok()) {
-    usable_ = false;
-    return {.status = ready, .remedy = MySqlRemedy::kReconnect};
-  }
-  MySqlReply reply = connection_->Run(statements, results, Deadline());
+  MySqlReply reply = {.status = Prepare(), .remedy = MySqlRemedy::kReconnect};
+  if (reply.status.ok()) reply = connection_->Run(statements, results, Deadline());
   usable_ = reply.status.ok();
+  note_health_(reply.status);
   return reply;
 }
 

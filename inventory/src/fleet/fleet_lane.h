@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_FLEET_FLEET_LANE_H_
 #define STOCKADE_INVENTORY_FLEET_FLEET_LANE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,8 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "fleet_packet.h"
+#include "fleet_calls.h"
 #include "fleet_schema.h"
+#include "fleet_sql.h"
+#include "fleet_statements.h"
 #include "stockade/inventory/fleet_inventory.h"
 #include "stockade/inventory/order.h"
 #include "stockade/mysql/internal/mysql_connection.h"
@@ -64,8 +67,18 @@ struct FleetOutcome {
 // the model.
 class FleetLane {
  public:
-  // `meanwhile` is called while the lane connects: see MySqlConnection::Open().
-  FleetLane(const FleetLedger& ledger, MySqlConnection::Meanwhile meanwhile);
+  // `meanwhile` is called while the lane connects: see MySqlConnection::Open(). `note_health` is told how each read
+  // went, and why the lane cannot be prepared.
+  FleetLane(const FleetLedger& ledger, int32_t index, MySqlConnection::Meanwhile meanwhile,
+            std::function<void(const absl::Status&)> note_health);
+
+  // It pays from the segment with this number, and asks this node, modulo their number.
+  int32_t index() const { return index_; }
+  const FleetTables& tables() const { return ledger_.tables; }
+  // Lines that a packet may have: fewer after a packet or its reply was lost, for which its size may be the reason.
+  size_t most_lines() const { return most_lines_; }
+  void NoteLost(size_t lines) { most_lines_ = std::max<size_t>(std::min(lines, most_lines_) / 2, 1); }
+  void NotePassed() { most_lines_ = std::min(2 * most_lines_, kMaxLines); }
 
   // False: Prepare() has to connect. A system call.
   bool connected() const;
@@ -102,14 +115,17 @@ class FleetLane {
   // What a packet ends with: the lane's fence if its row was found, the tag of the first statement that missed, and the
   // time.
   using End = std::tuple<std::optional<int64_t>, std::optional<uint64_t>, int64_t>;
-  FleetOutcome Interpret(const FleetPacket& packet, const MySqlReply& reply, const End& end);
+  FleetOutcome Interpret(const FleetScript& script, const MySqlReply& reply, const End& end);
   // After a packet that the server may have run.
   FleetOutcome ResumeLost(const absl::Status& why);
   std::string Row() const;
   Instant Deadline() const;
 
   const FleetLedger& ledger_;
+  const int32_t index_;
   const MySqlConnection::Meanwhile meanwhile_;
+  const std::function<void(const absl::Status&)> note_health_;
+  size_t most_lines_ = kMaxLines;
   std::random_device random_;
   std::unique_ptr<MySqlConnection> connection_;
   uint32_t lane_id_ = 0;  // 0: it has no row.

@@ -8,14 +8,6 @@
 
 namespace stockade::inventory_internal {
 
-std::string FleetSkusQuery(const FleetTables& tables, std::string_view where) {
-  return Concat(
-      "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
-      "s.redis_segments,t.units,t.held,t.sold,t.segment,t.fence,t.fills FROM ",
-      tables.skus, " s LEFT JOIN ", tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
-      " ORDER BY s.sku_id,t.segment");
-}
-
 void AddFleetSkus(const FleetSkuTable& table, FleetSkuRows& skus) {
   for (const auto& [id, name, limit, removed, granted, segments, mode, epoch, lease_us, limbo, has_nodes, stock] :
        table) {
@@ -87,12 +79,6 @@ void FleetOrderRow::Add(const FleetOrderColumns& row) {
 
 bool DepositsToLimbo(const FleetLatch& latch) {
   return FleetRules::DrainingStaysInLimbo() ? latch.mode != FleetMode::kOpen : latch.mode == FleetMode::kLatched;
-}
-
-std::string LimboSet(int64_t units) { return Concat("limbo=limbo+", units, ",mode=2"); }
-
-std::string IsStill(const FleetLatch& latch) {
-  return latch.mode == FleetMode::kOpen ? std::string("mode=0") : Concat("mode<>0 AND epoch=", latch.epoch);
 }
 
 }  // namespace stockade::inventory_internal

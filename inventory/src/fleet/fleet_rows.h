@@ -52,14 +52,15 @@ struct FleetSkuRow {
 
 // Units, units held, units sold, segment, fence and fills of a row of stock.
 using FleetStockColumns = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
-// Of FleetSkusQuery(): the id, the name, the limit per buyer, removed, granted, segments, mode, epoch, lease_us, limbo,
+// The id, the name, the limit per buyer, removed, granted, segments, mode, epoch, lease_us, limbo,
 // redis_segments, and a row of stock. A row for each row of stock.
 using FleetSkuColumns = std::tuple<uint64_t, std::string, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t,
                                    int64_t, bool, std::optional<FleetStockColumns>>;
 using FleetSkuTable = std::vector<FleetSkuColumns>;
 using FleetSkuRows = std::map<uint64_t, FleetSkuRow>;
 
-// Of kFleetOrderColumns.
+// Of a row of orders, and of one of its lines: the order's id, kind, state, buyer, created_at, ttl_us, at, the SKU and
+// the quantity.
 using FleetOrderColumns =
     std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, uint64_t, int64_t>;
 
@@ -80,20 +81,11 @@ struct FleetOrderRow {
 };
 using FleetOrderRows = std::map<OrderId, FleetOrderRow>;
 
-// Of `orders` o, left-joined with `order_lines` l. A row for each line.
-inline constexpr std::string_view kFleetOrderColumns =
-    "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
-    "COALESCE(l.quantity,o.quantity)";
-
-// Of the SKUs `s` that fulfil a condition: FleetSkuTable.
-std::string FleetSkusQuery(const FleetTables& tables, std::string_view where);
+// The rows of SKUs, each with its rows of stock.
 void AddFleetSkus(const FleetSkuTable& table, FleetSkuRows& skus);
 
-// Whether units that come back go to limbo, as the SKU was read. The SQL that puts them there, and the condition that
-// the SKU still is as it was read.
+// Whether units that come back go to limbo, as the SKU was read.
 bool DepositsToLimbo(const FleetLatch& latch);
-std::string LimboSet(int64_t units);
-std::string IsStill(const FleetLatch& latch);
 
 }  // namespace stockade::inventory_internal
 

@@ -1,23 +1,10 @@
 #include "fleet_stock.h"
 
+#include <algorithm>
 #include <limits>
-#include <tuple>
 #include <utility>
-#include <vector>
-
-#include "fleet_core.h"
-#include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
-namespace {
-
-// Between two readings; longer if they take long, so that the server is busy with them for 2 % of the time at most.
-constexpr absl::Duration kStockInterval = absl::Seconds(10);
-constexpr int kShareOfTime = 50;
-// Rows of buyers that one reading checks. The next one goes on from there.
-constexpr int kBuyersPage = 10'000;
-
-}  // namespace
 
 FleetStock::FleetStock(const FleetInventoryOptions& options)
     : clock_(*options.clock),
@@ -69,64 +56,21 @@ void FleetStock::ExportUntil(Instant end) {
   export_end_ = end;
 }
 
+void FleetStock::SetOverdue(Instant since) {
+  const MutexLock lock(mutex_);
+  overdue_since_ = since;
+}
+
+double FleetStock::OverdueSeconds() const {
+  const MutexLock lock(mutex_);
+  const Instant now = clock_.Now();
+  return now >= export_end_ ? 0.0 : std::max(absl::ToDoubleSeconds(now - overdue_since_), 0.0);
+}
+
 void FleetStock::Clear() {
   const MutexLock lock(mutex_);
   has_figures_ = false;
-}
-
-bool FleetCore::ReadStock(Lane& lane) {
-  StockReading& reading = lane.stock;
-  const Instant sent = clock_.Now();
-  if (!stock_.enabled() || sent < reading.next) return true;
-  const bool was_read = ReadStockNow(lane);
-  const Instant now = clock_.Now();
-  reading.next = now + std::max(kStockInterval, kShareOfTime * (now - sent));
-  return was_read;
-}
-
-bool FleetCore::ReadStockNow(Lane& lane) {
-  StockReading& reading = lane.stock;
-  const std::string& buyers = ledger_.tables.buyers;
-  const std::string page =
-      Concat(" FROM ", buyers, kByKey, " WHERE sku_id>", reading.buyer.first, " OR (sku_id=", reading.buyer.first,
-             " AND buyer>", FleetHashLiteral(reading.buyer.second), ") ORDER BY sku_id,buyer LIMIT ");
-  const auto sum = [](std::string_view of) { return Concat("CAST(COALESCE(SUM(", of, "),0) AS SIGNED)"); };
-  std::tuple<int64_t, int64_t, int64_t, int64_t> all;
-  int64_t over = 0;
-  std::vector<std::tuple<uint64_t, FleetHash>> last;
-  const MySqlReply reply = lane.writer.Read(
-      Concat("SELECT ", sum("units"), ",", sum("held+limbo"), ",", sum("sold"), ",",
-             sum("GREATEST(held+sold-granted,0)"),
-             " FROM (SELECT s.granted,s.limbo,SUM(t.units) AS units,SUM(t.held) AS held,SUM(t.sold) AS sold FROM ",
-             ledger_.tables.skus, " s JOIN ", ledger_.tables.stock,
-             " t ON t.sku_id=s.sku_id GROUP BY s.sku_id,s.granted,s.limbo) by_sku;SELECT ", sum("is_over"),
-             " FROM (SELECT units>most AS is_over", page, kBuyersPage, ") page;SELECT sku_id,buyer", page, "1 OFFSET ",
-             kBuyersPage - 1),
-      MySqlInto(all, over, last));
-  NoteHealth(reply.status);
-  if (!reply.status.ok()) return false;
-  reading.over_limit += over;
-  FleetStock::Figures figures{
-      .all = {.available = std::get<0>(all), .held = std::get<1>(all), .sold = std::get<2>(all)},
-      .oversold = std::get<3>(all),
-      .buyers_over_limit = std::max(reading.over_limit, reading.over_limit_of_all)};
-  if (last.empty()) reading.over_limit_of_all = std::exchange(reading.over_limit, 0);
-  reading.buyer = {};
-  if (!last.empty()) reading.buyer = {std::get<0>(last.front()), std::get<1>(last.front())};
-  if (options_.sku_metrics > 0) {
-    FleetSkuRows rows;
-    if (!ReadSkus(lane.writer,
-                  Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
-                         " WHERE removed=0 ORDER BY sku_id LIMIT ", options_.sku_metrics, ") some)"),
-                  rows)) {
-      return false;
-    }
-    for (const auto& [id, row] : rows) {
-      figures.skus[row.name] = {.available = row.units, .held = row.held + row.latch.limbo, .sold = row.sold};
-    }
-  }
-  stock_.Set(std::move(figures));
-  return true;
+  overdue_since_ = Instant::InfiniteFuture();
 }
 
 }  // namespace stockade::inventory_internal

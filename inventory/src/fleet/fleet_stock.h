@@ -38,6 +38,9 @@ class FleetStock {
   void Set(Figures figures);
   // This process may export what it has read until then.
   void ExportUntil(Instant end);
+  // When the oldest reservation was due that has not expired; InfiniteFuture(): none.
+  void SetOverdue(Instant since);
+  double OverdueSeconds() const;
   // Another process exports them.
   void Clear();
 
@@ -45,10 +48,11 @@ class FleetStock {
   void Add(ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read);
 
   Clock& clock_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Figures figures_ STOCKADE_GUARDED_BY(mutex_);
   bool has_figures_ STOCKADE_GUARDED_BY(mutex_) = false;
   Instant export_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
+  Instant overdue_since_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
   std::set<std::string> named_;  // SKUs with series. Only Set() uses it.
   SkuMetrics sku_metrics_;
   ComponentMetrics metrics_;

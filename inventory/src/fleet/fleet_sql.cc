@@ -1,0 +1,556 @@
+#include "fleet_sql.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "fleet_calls.h"
+#include "fleet_lane.h"
+#include "fleet_pause.h"
+#include "fleet_rules.h"
+#include "stockade/mysql/internal/mysql_literal.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+// In statements over several rows of a small table: a server that reads all rows instead would lock all, in another
+// order.
+constexpr std::string_view kByKey = " FORCE INDEX (PRIMARY)";
+static_assert(kFirstNodeSegment == 1'000'000);
+constexpr std::string_view kOfLedger = " AND segment<1000000";
+constexpr std::string_view kOfNodes = " AND segment>=1000000";
+
+// Of orders that one look reads: more than those of requests that are repeated as they were.
+constexpr size_t kMostLinesLooked = 2 * kMaxLines;
+
+// Of `orders` o, left-joined with `order_lines` l. A row for each line: FleetOrderColumns.
+constexpr std::string_view kOrderColumns =
+    "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
+    "COALESCE(l.quantity,o.quantity)";
+
+std::string InSkus(std::span<const uint64_t> skus) { return Concat("sku_id IN (", absl::StrJoin(skus, ","), ")"); }
+
+std::string Fingerprints(std::span<const uint64_t> prints) {
+  return prints.empty() ? "FALSE" : Concat("fingerprint IN (", absl::StrJoin(prints, ","), ")");
+}
+
+std::string Hashes(std::span<const FleetHash> hashes) {
+  return absl::StrJoin(hashes, ",",
+                       [](std::string* out, const FleetHash& hash) { absl::StrAppend(out, FleetHashLiteral(hash)); });
+}
+
+// Of `units`, those of segment `segment` of `segments`.
+std::string Share(std::string_view units, std::string_view segments, std::string_view segment) {
+  return Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
+}
+
+// The condition that the order `o` is small. It reads at most one line more than such an order has.
+std::string IsSmallOrder(const FleetTables& tables) {
+  return Concat("(o.sku_id<>0 OR (SELECT s.sku_id FROM ", tables.order_lines,
+                " s WHERE s.order_id=o.order_id ORDER BY s.sku_id LIMIT 1 OFFSET ", kSmallLines, ") IS NULL)");
+}
+
+// Of values, one in brackets for each row.
+template <typename Rows, typename Print>
+std::string Values(const Rows& rows, const Print& print) {
+  return absl::StrJoin(rows, ",",
+                       [&](std::string* out, const auto& row) { absl::StrAppend(out, "(", print(row), ")"); });
+}
+
+}  // namespace
+
+std::string FleetHashLiteral(const FleetHash& hash) {
+  return MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
+}
+
+// Writes each statement, which may be several of SQL.
+struct FleetScript::Writer {
+  const FleetTables& tables;
+  FleetScript& script;
+  size_t tag = 0;
+
+  // A statement that fails if it cannot do all it says.
+  void Add(std::string_view statement) {
+    script.sql_ += Concat(";", statement);
+    script.tags_.push_back(tag);
+  }
+  // A condition on the variables that earlier statements have set.
+  void Demand(std::string_view condition) {
+    Add(Concat("SET @miss=IF(@miss IS NULL AND ", condition, ",", tag, ",@miss)"));
+  }
+  void AddCondition(std::string_view condition) { Demand(Concat("NOT(", condition, ")")); }
+  // A statement that must match `rows` rows: an UPDATE that matches no row is no error in SQL.
+  void AddGuarded(std::string_view statement, size_t rows) {
+    Add(statement);
+    Demand(Concat("ROW_COUNT()<>", rows));
+  }
+  // An UPDATE that joins rows with a table, in the order in which it locks them. `d` are the rows, `t` those of the
+  // table; `columns` names the values that `print` makes of each.
+  template <typename Row, typename Print>
+  void UpdateJoined(const std::vector<Row>& rows, std::span<const std::string_view> columns, const Print& print,
+                    std::string_view table, std::string_view on, std::string_view set) {
+    constexpr size_t kMostRows = 256;  // Of one statement: a server may need stack for each.
+    for (size_t begin = 0; begin < rows.size(); begin += kMostRows) {
+      const size_t end = std::min(begin + kMostRows, rows.size());
+      std::string joined;
+      for (size_t i = begin; i < end; ++i) {
+        joined += i == begin ? "SELECT " : " UNION ALL SELECT ";
+        const std::vector<std::string> values = print(rows[i]);
+        for (size_t column = 0; column < values.size(); ++column) {
+          joined += Concat(column == 0 ? "" : ",", values[column]);
+          if (i == begin) joined += Concat(" AS ", columns[column]);  // The first row names the columns.
+        }
+      }
+      AddGuarded(Concat("UPDATE (", joined, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set),
+                 end - begin);
+    }
+  }
+
+  void operator()(const statements::InsertRequests& it) {
+    if (!it.fingerprints.empty()) {
+      Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", tables.forgotten, " WHERE ", Fingerprints(it.fingerprints)));
+      AddCondition("@forgotten=0");
+    }
+    Add(Concat("INSERT INTO ", tables.requests, " (id,order_id) VALUES ",
+               Values(it.rows, [](const auto& row) { return Concat(FleetHashLiteral(row.first), ",", row.second); })));
+  }
+  void operator()(const statements::ChargeBuyers& it) {
+    if (it.rows.empty()) return;
+    Add(Concat("INSERT INTO ", tables.buyers, " (sku_id,buyer,units,most) VALUES ",
+               Values(it.rows,
+                      [](const auto& row) {
+                        return Concat(row.sku, ",", FleetHashLiteral(row.buyer), ",", row.units, ",", row.limit);
+                      }),
+               " ON DUPLICATE KEY UPDATE units=units+VALUES(units)"));
+  }
+  void operator()(const statements::InsertOrders& it) {
+    std::string lines;
+    const std::string orders = Values(it.rows, [&](const auto& row) {
+      const bool basket = row.kind == OrderKind::kBasket;
+      const bool holds = basket || row.kind == OrderKind::kReserve;
+      for (const auto& [sku, quantity] : row.lines) {
+        if (basket) lines += Concat(lines.empty() ? "" : ",", "(", row.id, ",", sku, ",", quantity, ")");
+      }
+      const auto [sku, quantity] = basket ? std::pair<uint64_t, int64_t>() : row.lines[0];
+      const std::string at = !holds ? "@now" : row.ttl_us == kNever ? Concat(kNever) : Concat("@now+", row.ttl_us);
+      return Concat(row.id, ",@fence,", FleetHashLiteral(row.request), ",", sku, ",", quantity, ",",
+                    FleetHashLiteral(row.buyer), ",", static_cast<int>(row.kind), ",", holds ? 0 : 1, ",@now,",
+                    row.ttl_us, ",", at);
+    });
+    Add(Concat("INSERT INTO ", tables.orders,
+               " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", orders));
+    if (!lines.empty()) Add(Concat("INSERT INTO ", tables.order_lines, " (order_id,sku_id,quantity) VALUES ", lines));
+  }
+  void AddUp(uint64_t sku) {
+    Add(Concat("SELECT SUM(units) INTO @units FROM ", tables.stock, kByKey, " WHERE sku_id=", sku, " FOR UPDATE"));
+  }
+  void operator()(const statements::Pay& it) {
+    if (it.merges) AddUp(it.sku);
+    const std::string left = Concat(it.merges ? "@units-" : "units-", it.units());
+    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=", it.may_lack ? Concat("GREATEST(", left, ",0)") : left,
+                      ",held=held+", it.held, ",sold=sold+", it.sold, " WHERE sku_id=", it.sku, " AND segment=",
+                      it.merges ? 0 : it.segment, it.fence.has_value() ? Concat(" AND fence=", *it.fence) : ""),
+               1);
+    if (!it.merges) return;
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,fence=fence+(segment>=", kFirstNodeSegment,
+               ") WHERE sku_id=", it.sku, " AND segment>0"));
+  }
+  // What a SKU is to be in.
+  static std::string_view Open(bool or_draining) { return or_draining ? "mode<>1" : "mode=0"; }
+  void operator()(const statements::ComeBack& it) {
+    using Row = statements::ComeBack::Row;
+    std::vector<uint64_t> all;
+    std::vector<uint64_t> open;
+    std::vector<Row> removed;
+    std::vector<Row> limbo;
+    for (const Row& row : it.rows) {
+      all.push_back(row.sku);
+      row.removed ? removed.push_back(row) : row.to_limbo ? limbo.push_back(row) : open.push_back(row.sku);
+    }
+    const auto lock = [&](std::span<const uint64_t> skus, std::string_view how) {
+      Add(Concat("SELECT COUNT(*) INTO @locked FROM ", tables.skus, kByKey, " WHERE ", InSkus(skus), how));
+    };
+    // Ascending, before statements that are not so together.
+    if (open.size() != all.size()) lock(all, " FOR UPDATE");
+    if (!open.empty()) {
+      lock(open, Concat(" AND removed=0 AND ", Open(it.draining_is_open), " LOCK IN SHARE MODE"));
+      AddCondition(Concat("@locked=", open.size()));
+    }
+    UpdateJoined(
+        removed, {{"sku_id", "units"}},
+        [](const Row& row) {
+          return std::vector{Concat(row.sku), Concat(row.units)};
+        },
+        tables.skus, "t.sku_id=d.sku_id AND t.removed=1", "t.granted=t.granted-d.units");
+    UpdateJoined(
+        limbo, {{"sku_id", "epoch", "units"}},
+        [](const Row& row) {
+          return std::vector{Concat(row.sku), Concat(row.epoch), Concat(row.units)};
+        },
+        tables.skus, "t.sku_id=d.sku_id AND t.removed=0 AND t.mode<>0 AND t.epoch=d.epoch",
+        "t.limbo=t.limbo+d.units,t.mode=2");
+  }
+  void operator()(const statements::EndOrders& it) {
+    std::map<OrderState, std::vector<OrderId>> by_state;
+    for (const auto& [id, state] : it.rows) by_state[state].push_back(id);
+    // In one statement, so that its order is that of the keys.
+    const auto in = [&](OrderState state) {
+      const std::vector<OrderId>& ids = by_state[state];
+      return ids.empty() ? std::string("FALSE") : Concat("order_id IN (", absl::StrJoin(ids, ","), ")");
+    };
+    const std::string ids =
+        absl::StrJoin(it.rows, ",", [](std::string* out, const auto& row) { absl::StrAppend(out, row.first); });
+    AddGuarded(Concat("UPDATE ", tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
+                      in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", ids, ") AND state=0 AND IF(",
+                      in(OrderState::kExpired), ",at<=@now,at>@now)"),
+               it.rows.size());
+  }
+  void operator()(const statements::CreditBuyers& it) {
+    UpdateJoined(
+        it.rows, {{"sku_id", "buyer", "units"}},
+        [](const auto& row) {
+          return std::vector{Concat(row.sku), FleetHashLiteral(row.buyer), Concat(row.units)};
+        },
+        tables.buyers, "t.sku_id=d.sku_id AND t.buyer=d.buyer", "t.units=t.units-d.units");
+  }
+  void operator()(const statements::Settle& it) {
+    UpdateJoined(
+        it.rows, {{"sku_id", "segment", "units", "held", "sold"}},
+        [](const auto& row) {
+          return std::vector{Concat(row.sku), Concat(row.segment), Concat(row.units), Concat(row.held),
+                             Concat(row.sold)};
+        },
+        tables.stock, "t.sku_id=d.sku_id AND t.segment=d.segment",
+        "t.units=t.units+d.units,t.held=t.held-d.held,t.sold=t.sold+d.sold");
+  }
+  void operator()(const statements::Restock& it) {
+    AddGuarded(Concat("UPDATE ", tables.skus, " SET granted=granted+", it.units,
+                      it.to_limbo ? Concat(",limbo=limbo+", it.units, ",mode=2") : "", " WHERE sku_id=", it.sku,
+                      " AND removed=0 AND granted<=", kMaxUnits - it.units, " AND ",
+                      it.mode == FleetMode::kOpen ? "mode=0" : Concat("mode<>0 AND epoch=", it.epoch)),
+               1);
+  }
+  void operator()(const statements::Spread& it) {
+    AddGuarded(Concat("UPDATE ", tables.stock, kByKey, " SET units=units+",
+                      Share(Concat(it.units), Concat(it.segments), "segment"), " WHERE sku_id=", it.sku, kOfLedger),
+               static_cast<size_t>(it.segments));
+  }
+  void operator()(const statements::AddSku& it) {
+    Add(Concat("INSERT INTO ", tables.skus,
+               " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (", it.sku,
+               ",", MySqlLiteral(it.name), ",", it.stock, ",", it.per_buyer_limit, ",", it.segments, ",0,0,",
+               it.has_nodes ? 1 : 0, ")"));
+    std::string stock;
+    for (int32_t i = 0; i < it.segments; ++i) {
+      stock += Concat(i == 0 ? "" : ",", "(", it.sku, ",", i, ",",
+                      it.stock / it.segments + (i < it.stock % it.segments ? 1 : 0), ",0,0)");
+    }
+    Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock));
+  }
+  void operator()(const statements::RemoveSku& it) {
+    AddGuarded(Concat("UPDATE ", tables.skus,
+                      " SET removed=1,granted=granted-limbo,limbo=0,mode=0 WHERE sku_id=", it.sku, " AND removed=0"),
+               1);
+    AddUp(it.sku);
+    AddGuarded(Concat("UPDATE ", tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", it.sku), 1);
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", it.sku));
+  }
+  void operator()(const statements::Reshard& it) {
+    const std::string of_sku = Concat(" WHERE sku_id=", it.sku);
+    const std::string segments = Concat(it.segments);
+    AddGuarded(Concat("UPDATE ", tables.skus, " SET segments=", segments, of_sku, " AND removed=0"), 1);
+    Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", tables.stock, kByKey, of_sku,
+               " FOR UPDATE"));
+    Add(Concat("SELECT mode<>0 INTO @latched FROM ", tables.skus, of_sku));
+    // A merge and a reshard lock segment 0 first, which is always there.
+    Add(Concat("DELETE FROM ", tables.stock, of_sku, " AND segment>0", kOfLedger));
+    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=", Share("@units", segments, "0"), ",held=@held,sold=@sold",
+                      of_sku, " AND segment=0"),
+               1);
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,held=0,sold=0,fence=fence+1", of_sku, kOfNodes));
+    std::string stock;
+    for (int32_t i = 1; i < it.segments; ++i) {
+      stock +=
+          Concat(i == 1 ? "" : ",", "(", it.sku, ",", i, ",", Share("@units", segments, Concat(i)), ",0,0,@latched)");
+    }
+    if (stock.empty()) return;
+    Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock));
+  }
+  void operator()(const statements::FillNode& it) {
+    Add("SET @open=0");
+    Add(Concat("SELECT mode=0 AND removed=0 INTO @open FROM ", tables.skus, " WHERE sku_id=", it.sku,
+               " LOCK IN SHARE MODE"));
+    AddCondition("@open=1");
+    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=units-", it.units, " WHERE sku_id=", it.sku,
+                      " AND segment=", it.from),
+               1);
+    if (!it.before.has_value()) {
+      Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,fence,fills) VALUES (", it.sku, ",",
+                 it.node, ",", it.units, ",0,0,", it.after.fence, ",", it.after.fills, ")"));
+      return;
+    }
+    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=units+", it.units, ",fence=", it.after.fence,
+                      ",fills=", it.after.fills, " WHERE sku_id=", it.sku, " AND segment=", it.node,
+                      " AND fence=", it.before->fence, " AND fills=", it.before->fills),
+               1);
+  }
+  void operator()(const statements::Latch& it) {
+    // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added.
+    AddGuarded(Concat("UPDATE ", tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=", it.lease_us,
+                      " WHERE sku_id=", it.sku, " AND removed=0 AND ", Open(it.or_draining)),
+               1);
+    AddUp(it.sku);
+    AddCondition("COALESCE(@units,1)=0");
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=1 WHERE sku_id=", it.sku));
+  }
+  void operator()(const statements::MoveLimbo& it) {
+    Add("SET @limbo=NULL");
+    Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", tables.skus, " WHERE sku_id=", it.sku,
+               " AND mode=2 AND removed=0", it.epoch.has_value() ? Concat(" AND epoch=", *it.epoch) : "",
+               " FOR UPDATE"));
+    AddCondition("@limbo IS NOT NULL");
+    const std::string if_there = " AND @limbo IS NOT NULL";
+    Add(Concat("UPDATE ", tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", it.sku, if_there));
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=0,units=units+", Share("@limbo", "@segments", "segment"),
+               " WHERE sku_id=", it.sku, kOfLedger, if_there));
+    AddCondition("ROW_COUNT()=@segments");
+    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=0 WHERE sku_id=", it.sku, kOfNodes));
+  }
+  void operator()(const statements::Forget& it) {
+    for (const auto& [sku, units] : it.sold) {
+      AddGuarded(Concat("UPDATE ", tables.skus, " SET sold_forgotten=sold_forgotten+", units, " WHERE sku_id=", sku),
+                 1);
+    }
+    const std::string these = Concat(" WHERE order_id IN (", absl::StrJoin(it.orders, ","), ")");
+    AddGuarded(Concat("DELETE FROM ", tables.orders, these, " AND state<>0"), it.orders.size());
+    Add(Concat("DELETE FROM ", tables.order_lines, these));
+  }
+};
+
+FleetScript::FleetScript(const FleetTables& tables, const FleetPacket& packet) {
+  Writer writer{.tables = tables, .script = *this};
+  for (const auto& [statement, tag] : packet) {
+    writer.tag = tag;
+    std::visit(writer, statement);
+  }
+}
+
+std::string OneSku(uint64_t sku) { return Concat("s.sku_id=", sku); }
+
+std::string TheseSkus(std::span<const uint64_t> skus) { return Concat("s.", InSkus(skus)); }
+
+std::string SkusAfter(const FleetTables& tables, uint64_t last, size_t most) {
+  return Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", tables.skus, " WHERE removed=0 AND sku_id>",
+                last, " ORDER BY sku_id LIMIT ", most, ") page)");
+}
+
+std::string DrainingSkus(const FleetTables& tables, size_t most) {
+  return Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", tables.skus, " WHERE mode=2 LIMIT ", most,
+                ") some)");
+}
+
+namespace {
+
+// A row for each row of stock: FleetSkuTable.
+std::string SkusQuery(const FleetTables& tables, std::string_view which) {
+  return Concat(
+      "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
+      "s.redis_segments,t.units,t.held,t.sold,t.segment,t.fence,t.fills FROM ",
+      tables.skus, " s LEFT JOIN ", tables.stock, " t ON t.sku_id=s.sku_id WHERE ", which,
+      " ORDER BY s.sku_id,t.segment");
+}
+
+template <typename... Into>
+bool Read(FleetLane& lane, std::string_view statements, Into&... into) {
+  return lane.Read(statements, MySqlInto(into...)).status.ok();
+}
+
+}  // namespace
+
+bool ReadSkuRows(FleetLane& lane, std::string_view which, FleetSkuRows& skus) {
+  FleetSkuTable table;
+  if (!Read(lane, SkusQuery(lane.tables(), which), table)) return false;
+  AddFleetSkus(table, skus);
+  return true;
+}
+
+bool ReadOrderRows(FleetLane& lane, std::span<const OrderId> ids, FleetOrderRows& orders, int64_t& now,
+                   std::vector<OrderId>* large) {
+  const FleetTables& tables = lane.tables();
+  const std::string where = Concat("o.order_id IN (", absl::StrJoin(ids, ","), ")");
+  const std::string small = IsSmallOrder(tables);
+  std::vector<FleetOrderColumns> rows;
+  std::vector<OrderId> large_ids;
+  if (!Read(lane,
+            Concat("SELECT ", kOrderColumns, " FROM ", tables.orders, " o LEFT JOIN ", tables.order_lines,
+                   " l ON l.order_id=o.order_id WHERE ", where, large == nullptr ? "" : Concat(" AND ", small),
+                   ";SELECT o.order_id FROM ", tables.orders, " o WHERE ",
+                   large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ", kFleetNow),
+            rows, large_ids, now)) {
+    return false;
+  }
+  for (const FleetOrderColumns& row : rows) orders[std::get<0>(row)].Add(row);
+  if (large != nullptr) *large = std::move(large_ids);
+  now = FleetClamp(now);
+  return true;
+}
+
+bool CountOrderLines(FleetLane& lane, std::span<const OrderId> ids, std::map<OrderId, uint64_t>& lines) {
+  std::vector<std::tuple<OrderId, uint64_t>> counts;
+  if (!Read(lane,
+            Concat("SELECT order_id,COUNT(*) FROM ", lane.tables().order_lines, " WHERE order_id IN (",
+                   absl::StrJoin(ids, ","), ") GROUP BY order_id"),
+            counts)) {
+    return false;
+  }
+  for (const auto& [id, count] : counts) lines[id] = count;
+  return true;
+}
+
+bool ReadLook(FleetLane& lane, const FleetQuestion& question, FleetLook& look) {
+  const FleetTables& tables = lane.tables();
+  const std::string buyers_sql =
+      question.buyers.empty() ? "FALSE" : absl::StrJoin(question.buyers, " OR ", [](std::string* out, const auto& of) {
+        absl::StrAppend(out, "(sku_id=", of.first, " AND buyer IN (", Hashes(of.second), "))");
+      });
+  const std::string requests_sql =
+      Concat("SELECT r.id,", kOrderColumns, " FROM ", tables.requests, " r LEFT JOIN ", tables.orders,
+             " o ON o.order_id=r.order_id LEFT JOIN ", tables.order_lines,
+             " l ON l.order_id=o.order_id WHERE r.id IN (", Hashes(question.requests), ") LIMIT ", kMostLinesLooked);
+  using Requests = std::vector<std::tuple<FleetHash, std::optional<FleetOrderColumns>>>;
+  Requests early;
+  if (!FleetRules::LooksOnce()) {
+    (void)Read(lane, requests_sql, early);
+    Pause(FleetPause::kLookReplied);
+  }
+  FleetSkuTable sku_table;
+  std::vector<std::tuple<uint64_t, FleetHash, int64_t>> buyers;
+  Requests requests;
+  if (!Read(lane,
+            Concat(SkusQuery(tables, TheseSkus(question.skus)), ";SELECT sku_id,buyer,units FROM ", tables.buyers,
+                   " WHERE ", buyers_sql, ";", requests_sql, ";SELECT fingerprint FROM ", tables.forgotten, " WHERE ",
+                   Fingerprints(question.fingerprints), ";SELECT ", kFleetNow),
+            sku_table, buyers, requests, look.forgotten, look.now)) {
+    return false;
+  }
+  AddFleetSkus(sku_table, look.skus);
+  for (const auto& [sku, buyer, units] : buyers) {
+    look.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
+  }
+  for (const auto& [request, row] : FleetRules::LooksOnce() ? requests : early) {
+    std::optional<FleetOrderRow>& order = look.orders[request];
+    if (!row.has_value()) continue;
+    if (!order.has_value()) order.emplace();
+    order->Add(*row);
+  }
+  look.is_cut = requests.size() >= kMostLinesLooked;
+  return true;
+}
+
+bool ReadRequest(FleetLane& lane, const FleetHash& request, std::optional<uint64_t> fingerprint, bool& forgotten,
+                 OrderId& order) {
+  std::vector<int64_t> found;
+  std::vector<OrderId> ids;
+  const std::vector<uint64_t> prints(fingerprint.has_value() ? 1 : 0, fingerprint.value_or(0));
+  if (!Read(lane,
+            Concat("SELECT 1 FROM ", lane.tables().forgotten, " WHERE ", Fingerprints(prints), ";SELECT order_id FROM ",
+                   lane.tables().requests, " WHERE id=", FleetHashLiteral(request)),
+            found, ids)) {
+    return false;
+  }
+  forgotten = !found.empty();
+  order = ids.empty() ? 0 : ids.front();
+  return true;
+}
+
+bool ReadTakers(FleetLane& lane, uint64_t sku, bool in_baskets, OrderId last, size_t most, FleetTakers& takers) {
+  const FleetTables& tables = lane.tables();
+  const std::string page =
+      in_baskets
+          ? Concat("SELECT l.order_id,o.request FROM ", tables.order_lines, " l FORCE INDEX (by_sku) STRAIGHT_JOIN ",
+                   tables.orders, " o ON o.order_id=l.order_id WHERE l.sku_id=", sku, " AND l.order_id>", last)
+          : Concat("SELECT order_id,request FROM ", tables.orders, " FORCE INDEX (by_sku) WHERE sku_id=", sku,
+                   " AND order_id>", last);
+  return Read(lane, Concat(page, " ORDER BY order_id LIMIT ", most), takers);
+}
+
+bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, bool& is_ours) {
+  if (!lane.Prepare().ok()) return false;
+  // One process does it for all, as long as it lives. A clock that was set back ends that, too.
+  const std::string me = Concat(lane.nonce());
+  const MySqlReply reply =
+      lane.Read(Concat("UPDATE ", lane.tables().fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+",
+                       janitor_us, " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow,
+                       " OR janitor_until>", kFleetNow, "+", 2 * janitor_us, ")"));
+  if (!reply.status.ok()) return false;
+  is_ours = reply.rows_matched.front() == 1;
+  return true;
+}
+
+bool ReadDue(FleetLane& lane, int64_t from, std::pair<int64_t, OrderId> found, size_t most, OrderId oldest,
+             FleetDue& due) {
+  const FleetTables& tables = lane.tables();
+  const std::string orders = Concat(tables.orders, " o FORCE INDEX (upkeep) WHERE o.state=0 AND o.at");
+  return Read(
+      lane,
+      Concat("SET @due=", kFleetNow, ";SELECT o.order_id,o.at,", IsSmallOrder(tables), " FROM ", orders,
+             ">=", std::max(from, found.first), " AND o.at<=@due AND (o.at>", found.first, " OR o.order_id>",
+             found.second, ") ORDER BY o.at,o.order_id LIMIT ", most, ";SELECT MIN(o.at) FROM ", orders,
+             ">@due;SELECT COUNT(*) FROM ", tables.orders, " WHERE state=0 AND order_id=", oldest, ";SELECT @due"),
+      due.rows, due.next, due.oldest_is_held, due.now);
+}
+
+bool ReadRetention(FleetLane& lane, std::optional<int64_t>& retention_us) {
+  return Read(lane,
+              Concat("SELECT MAX(retention_us) FROM ", lane.tables().lanes,
+                     " WHERE GREATEST(seen_at,created_at)>=", kFleetNow, "-retention_us"),
+              retention_us);
+}
+
+bool ReadOld(FleetLane& lane, int64_t from, int64_t before, size_t most, FleetOld& old) {
+  const FleetTables& tables = lane.tables();
+  // Damaged orders, and those of a SKU whose row is missing, stay as they are: their units cannot be counted as
+  // forgotten. COUNT(*), because a server may turn EXISTS into a join and begin with another table.
+  const std::string units = Concat("quantity BETWEEN 1 AND ", kMaxUnits);
+  const std::string line_count =
+      Concat("(SELECT COUNT(*) FROM ", tables.order_lines, " l WHERE l.order_id=o.order_id)");
+  const std::string sound =
+      Concat(" AND kind BETWEEN 0 AND 3 AND IF(sku_id=0,", line_count, " BETWEEN 1 AND ", kMaxBasketLines, ",", units,
+             " AND (SELECT COUNT(*) FROM ", tables.skus, " s WHERE s.sku_id=o.sku_id)=1) AND (SELECT COUNT(*) FROM ",
+             tables.order_lines, " l LEFT JOIN ", tables.skus,
+             " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND (s.sku_id IS NULL OR NOT l.", units, "))=0");
+  const auto of_state = [&](OrderState state) {
+    return Concat("(SELECT order_id,", line_count, " FROM ", tables.orders,
+                  " o FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state), " AND at>=", from, " AND at<",
+                  before, sound, " ORDER BY at LIMIT ", most, ")");
+  };
+  return Read(lane,
+              Concat(of_state(OrderState::kSold), " UNION ALL ", of_state(OrderState::kCancelled), " UNION ALL ",
+                     of_state(OrderState::kExpired)),
+              old);
+}
+
+bool DeleteBuyers(FleetLane& lane, uint64_t sku, size_t most, bool& is_more) {
+  const MySqlReply reply =
+      lane.Read(Concat("DELETE FROM ", lane.tables().buyers, " WHERE sku_id=", sku, " ORDER BY buyer LIMIT ", most));
+  if (!reply.status.ok()) return false;
+  is_more = reply.rows_matched.front() == static_cast<int64_t>(most);
+  return true;
+}
+
+bool ReadTotals(FleetLane& lane, const std::pair<uint64_t, FleetHash>& after, size_t most, FleetTotals& totals) {
+  const FleetTables& tables = lane.tables();
+  const std::string page =
+      Concat(" FROM ", tables.buyers, kByKey, " WHERE sku_id>", after.first, " OR (sku_id=", after.first, " AND buyer>",
+             FleetHashLiteral(after.second), ") ORDER BY sku_id,buyer LIMIT ");
+  const auto sum = [](std::string_view of) { return Concat("CAST(COALESCE(SUM(", of, "),0) AS SIGNED)"); };
+  return Read(
+      lane,
+      Concat(
+          "SELECT ", sum("units"), ",", sum("held+limbo"), ",", sum("sold"), ",", sum("GREATEST(held+sold-granted,0)"),
+          " FROM (SELECT s.granted,s.limbo,SUM(t.units) AS units,SUM(t.held) AS held,SUM(t.sold) AS sold FROM ",
+          tables.skus, " s JOIN ", tables.stock,
+          " t ON t.sku_id=s.sku_id GROUP BY s.sku_id,s.granted,s.limbo) by_sku;SELECT ", sum("is_over"),
+          " FROM (SELECT units>most AS is_over", page, most, ") page;SELECT sku_id,buyer", page, "1 OFFSET ", most - 1),
+      totals.sums, totals.over_limit, totals.last);
+}
+
+}  // namespace stockade::inventory_internal
