@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/inventory/fleet_inventory.h"
 
 namespace stockade::inventory_internal {
@@ -65,16 +66,16 @@ class FleetDispenser {
   const std::vector<Node> nodes_;
 };
 
-// In fleet_redis.cc, which is built if there is stockade::redis.
+// In fleet_redis.cc, a target of its own, which is built if there is stockade::redis.
 //
 // The names of Redis nodes in the table `nodes`: their URLs without passwords. InvalidArgument: a URL is invalid, or is
 // there twice.
-absl::StatusOr<std::vector<std::string>> FleetNodeNames(std::span<const std::string> urls);
+STOCKADE_EXPORT absl::StatusOr<std::vector<std::string>> FleetNodeNames(std::span<const std::string> urls);
 
 // The nodes FleetInventoryOptions::redis, which need not be reachable. `nodes`: by their order there.
 // InvalidArgument: a node cannot be used as its URL says. ResourceExhausted: a thread cannot be started.
-absl::StatusOr<std::unique_ptr<FleetDispenser>> ConnectFleetNodes(const FleetInventoryOptions& options,
-                                                                  std::vector<FleetDispenser::Node> nodes);
+STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<FleetDispenser>> ConnectFleetNodes(
+    const FleetInventoryOptions& options, std::vector<FleetDispenser::Node> nodes);
 
 }  // namespace stockade::inventory_internal
 
