@@ -98,9 +98,6 @@ TEST(FleetRowsTest, UnitsGoToLimboUnlessTheSkuIsOpen) {
   EXPECT_FALSE(DepositsToLimbo({.mode = FleetMode::kOpen}));
   EXPECT_TRUE(DepositsToLimbo({.mode = FleetMode::kLatched}));
   EXPECT_TRUE(DepositsToLimbo({.mode = FleetMode::kDraining}));
-  EXPECT_EQ(IsStill({.mode = FleetMode::kOpen, .epoch = 5}), "mode=0");
-  EXPECT_EQ(IsStill({.mode = FleetMode::kDraining, .epoch = 5}), "mode<>0 AND epoch=5");
-  EXPECT_EQ(LimboSet(3), "limbo=limbo+3,mode=2");
 }
 
 TEST(FleetRowsTest, RefusalCountsTheUnitsOfAllSegmentsAndNodes) {
