@@ -1,12 +1,17 @@
 // Refusals of SKUs that are sold out: without the ledger, and true. The clock is the tests' own.
 
+#include <gmock/gmock.h>
+
 #include <atomic>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "inventory/fleet/fleet_faults_test.h"
 #include "stockade/base/manual_clock.h"
 #include "support/await.h"
@@ -415,6 +420,56 @@ TEST_F(FleetMigrationTest, TablesOfVersionTwo_AreMigrated_AndItsProcessesCountAs
   EXPECT_TRUE(shop->StateOf(kept).ok());
   server().Query("UPDATE " + Table("lanes") + " SET seen_at=1 WHERE lane_id=1");
   Await("the other one is, too", [&] { return !shop->StateOf(kept).ok(); });
+}
+
+TEST_F(FleetMigrationTest, TablesThatVersionTwoHasWritten_HaveTheirOrdersAfterMigrate) {
+  server().Wipe();
+  std::ifstream file(STOCKADE_SOURCE_DIR "/tests/inventory/fixtures/fleet_tables_v2.sql");
+  std::string statement;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("--")) statement += line + "\n";
+    if (!line.ends_with(";")) continue;
+    server().Query(absl::StrReplaceAll(statement, {{"{fleet}", "test." + fleet()}, {"{name}", fleet()}}));
+    statement.clear();
+  }
+  FleetInventoryOptions options = Options();
+  options.retention = absl::InfiniteDuration();  // The orders are years old.
+  const absl::Status refused = FleetInventory::Connect(options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(TextOf(refused), ::testing::HasSubstr("Migrate()"));
+  ASSERT_EQ(FleetInventory::Migrate(options), absl::OkStatus());
+  const auto shop = Connect(options);
+
+  const auto reserved = [&](const std::string& sku, int64_t quantity, const std::string& id, const std::string& buyer,
+                            absl::Duration ttl) {
+    return shop->Reserve({.sku = sku, .quantity = quantity, .request_id = id, .buyer = buyer, .ttl = ttl}).value();
+  };
+  const absl::Duration ever = absl::InfiniteDuration();
+  EXPECT_TRUE(shop->Take({.sku = "sneaker", .quantity = 2, .request_id = "take", .buyer = "ann"}).ok());
+  EXPECT_EQ(reserved("sneaker", 1, "it's sold", "", absl::Minutes(10)).state(), OrderState::kSold);
+  EXPECT_EQ(reserved("cap", 2, "cancelled", "bob", absl::Minutes(10)).state(), OrderState::kCancelled);
+  EXPECT_EQ(reserved("sneaker", 1, "expired", "", absl::Milliseconds(1)).state(), OrderState::kExpired);
+  EXPECT_EQ(reserved("sneaker", 1, "due by now", "", absl::Minutes(1)).state(), OrderState::kExpired);
+  EXPECT_EQ(shop->Restock({.sku = "sneaker", .quantity = 10, .request_id = "restock"}), absl::OkStatus());
+  EXPECT_EQ(shop->Commit(reserved("sneaker", 4, "held for ever", "", ever).id()), absl::OkStatus());
+  EXPECT_EQ(shop->Cancel(reserved("cap", 2, "caps held", "bob", ever).id()), absl::OkStatus());
+  const auto basket = shop->ReserveBasket({.lines = {{.sku = "sneaker", .quantity = 2}, {.sku = "cap"}},
+                                           .request_id = "basket held",
+                                           .buyer = "eve",
+                                           .ttl = ever});
+  EXPECT_EQ(shop->Commit(basket->id()), absl::OkStatus());
+  const absl::Status over = shop->Take({.sku = "cap", .quantity = 4, .request_id = "more", .buyer = "eve"}).status();
+  EXPECT_EQ(RefusalOf(over), Refusal::kBuyerLimit) << over;
+  const auto sneaker = shop->Snapshot("sneaker");
+  EXPECT_EQ(std::tuple(sneaker->granted, sneaker->held, sneaker->sold), std::tuple(110, 0, 12));
+
+  // Scarves are latched, and what is held of a SKU that was removed can be given back.
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = "scarf", .request_id = "one"}).status()), Refusal::kAllHeld);
+  EXPECT_EQ(shop->Cancel(reserved("scarf", 1, "scarf 1", "", ever).id()), absl::OkStatus());
+  Await("the scarf", [&] { return shop->Take({.sku = "scarf", .request_id = "two"}).ok(); });
+  const OrderId of_removed = std::stoull(server().Value(Concat("SELECT order_id FROM ", Table("orders"), " o JOIN ",
+                                                               Table("skus"), " s USING (sku_id) WHERE removed=1")));
+  EXPECT_EQ(shop->Cancel(of_removed), absl::OkStatus());
 }
 
 TEST_F(FleetMigrationTest, FiveProcessesMigrateAtOnce_AllSucceed) {
