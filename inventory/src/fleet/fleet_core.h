@@ -23,15 +23,11 @@
 namespace stockade::inventory_internal {
 
 // An inventory over the tables of a fleet. Callers put their calls into queues; each lane takes as many as it can,
-// makes one transaction of them, and answers. What memory says (which SKUs are scarce, which segment has units) only
-// decides what a transaction tries: the tables decide what is so.
+// makes one transaction of them, and answers (fleet_workers.h). What memory says (which SKUs are scarce, which segment
+// has units) only decides what a transaction tries: the tables decide what is so.
 //
 // The segments of a SKU are rows of stock: those of the ledger, 0, 1, 2, ..., from which any lane pays; and one per
-// Redis node (fleet_nodes.cc), from which a lane pays what that node has given it.
-//
-// Lock order of the tables, in every transaction: lanes, skus, requests, existing orders, buyers, new orders,
-// order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has locked the
-// rows of their SKUs.
+// Redis node (FleetNodeClient), from which a lane pays what that node has given it.
 class FleetCore final : public InventoryCore {
  public:
   // `dispenser`: null without Redis nodes.

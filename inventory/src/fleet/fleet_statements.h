@@ -16,7 +16,11 @@
 
 // What a transaction of a fleet does, as data. Each statement does all that it says, or the transaction is rolled back:
 // a statement about rows that are not as it expects them fails. One without rows does nothing. fleet_sql.cc has the
-// SQL. Rows are ascending by key, because they are locked in that order.
+// SQL.
+//
+// Lock order of the tables, in every transaction: lanes, skus, requests, existing orders, buyers, new orders,
+// order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has locked the
+// rows of their SKUs.
 namespace stockade::inventory_internal {
 namespace statements {
 

@@ -140,10 +140,10 @@ class FleetGranter {
   // Answers the calls that a read can answer. Those that may be tried together go to `trying`.
   bool Look(FleetGrants calls, FleetGrants& trying);
   void NoteLook(const FleetJudge& judge);
-  // Has the order expire that the call is to be answered with, and then looks again.
+  // The order that the call repeats is due: ends it, and puts the call into the queue again.
   void Expire(std::unique_ptr<FleetGrantCall> call, OrderId order);
   bool Try(FleetGrants calls);
-  // Where the units of each SKU are to come from.
+  // From which segment the units of each SKU are to come.
   FleetTrial Plan(const FleetGrants& calls);
   // Nothing has changed, or nobody knows.
   bool TryFailed(FleetGrants calls, const FleetOutcome& outcome, const FleetTrial& trial);

@@ -111,8 +111,8 @@ class LockRun {
     }
     return {std::move(kinds), PassMs};
   }
-  // Of a master that is cut off together with a process, until two own a lock, or for a minute: as long as a failover
-  // takes, on a busy machine too.
+  // Of a master that is cut off together with a process: until a lock has two owners, or for a minute, because a
+  // failover takes long on a busy machine.
   FaultDriver MastersCutOff() {
     const auto cut_off = [this](std::span<const int64_t> numbers) {
       network_.Split(uint64_t{1} << site_->master() | uint64_t{1} << (LockSite::HostsOf(setup_) + numbers[0]));
