@@ -67,8 +67,8 @@ struct FleetOutcome {
 // the model.
 class FleetLane {
  public:
-  // `meanwhile` is called while the lane connects: see MySqlConnection::Open(). `note_health` is told how each read
-  // went, and why the lane cannot be prepared.
+  // `meanwhile` is called while the lane connects: see MySqlConnection::Open(). `note_health` gets the status of each
+  // read, and what keeps the lane from being prepared.
   FleetLane(const FleetLedger& ledger, int32_t index, MySqlConnection::Meanwhile meanwhile,
             std::function<void(const absl::Status&)> note_health);
 

@@ -62,7 +62,7 @@ FleetWork FleetQueues::Take(int& turn, size_t most_lines, Instant until) {
 }
 
 template <typename Call>
-std::vector<std::unique_ptr<Call>> FleetQueues::TakeCalls(Queue<Call>& queue, size_t most_lines) {
+std::vector<std::unique_ptr<Call>> FleetQueues::TakeCalls(Queue<Call>& queue, size_t most_lines) const {
   std::vector<std::unique_ptr<Call>> calls;
   size_t lines = 0;
   while (!queue.empty() && calls.size() < static_cast<size_t>(options_.max_batch)) {

@@ -151,7 +151,7 @@ class FleetQueues {
   }
   // Those at the front that go into one packet.
   template <typename Call>
-  std::vector<std::unique_ptr<Call>> TakeCalls(Queue<Call>& queue, size_t most_lines) STOCKADE_REQUIRES(mutex_);
+  std::vector<std::unique_ptr<Call>> TakeCalls(Queue<Call>& queue, size_t most_lines) const;
   bool TakeLargeTurn(bool by_upkeep) STOCKADE_REQUIRES(mutex_);
   void WaitAwayLocked(absl::Duration pause) STOCKADE_REQUIRES(mutex_);
   void GiveUpLate() STOCKADE_REQUIRES(mutex_);
