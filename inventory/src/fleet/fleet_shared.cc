@@ -19,13 +19,13 @@ std::string NodeLabel(std::string_view name) {
 }  // namespace
 
 FleetShared::FleetShared(FleetInventoryOptions of, FleetLedger to, std::unique_ptr<FleetDispenser> nodes)
-    : options(std::move(of)),
+    : sold_out(*of.clock, static_cast<size_t>(of.max_known_ids)),
+      options(std::move(of)),
       ledger(std::move(to)),
       dispenser(std::move(nodes)),
       checks(options.name),
       clock(*options.clock),
       queues(options, checks),
-      sold_out(clock, static_cast<size_t>(options.max_known_ids)),
       stock(options),
       metrics(options.metrics, InventoryMetricDefs(), {{"inventory", options.name}}),
       fleet_metrics(options.metrics, kFleetMetricDefs, {{"inventory", options.name}}) {

@@ -49,6 +49,7 @@ struct FleetShared {
   // This process has put units into limbo.
   void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
+  FleetSoldOut sold_out;  // First, because it is aligned.
   const FleetInventoryOptions options;
   const FleetLedger ledger;
   const std::unique_ptr<FleetDispenser> dispenser;
@@ -56,7 +57,6 @@ struct FleetShared {
   Clock& clock;
 
   FleetQueues queues;
-  FleetSoldOut sold_out;
   FleetStock stock;
   Mutex hints_mutex;
   absl::flat_hash_map<uint64_t, FleetSkuHint> hints STOCKADE_GUARDED_BY(hints_mutex);
