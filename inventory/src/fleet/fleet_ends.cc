@@ -33,7 +33,7 @@ FleetEnds TakeRepeats(FleetEnds& calls) {
 
 bool FleetEnder::Serve(FleetEnds calls) {
   shared_.queues.PutBack(TakeRepeats(calls));
-  FleetEnding ending(std::move(calls), shared_.checks);
+  FleetEndPlanner ending(std::move(calls), shared_.checks);
   FleetOrderRows orders;
   std::vector<OrderId> large;
   int64_t now = 0;
@@ -51,7 +51,7 @@ bool FleetEnder::Serve(FleetEnds calls) {
     shared_.queues.PutBack(std::move(large_calls), /*others_first=*/true);
     shared_.queues.WakeUp();
   }
-  ending.Judge(std::move(orders), now);
+  ending.Decide(std::move(orders), now);
   shared_.queues.PutBack(SplitOff(ending.calls, lane_.most_lines()));
   return EndOrders(ending, /*is_large=*/false);
 }
@@ -81,21 +81,21 @@ bool FleetEnder::CountLines(FleetEnds& calls) {
 }
 
 bool FleetEnder::EndLarge(FleetEnds calls) {
-  FleetEnding ending(std::move(calls), shared_.checks);
+  FleetEndPlanner ending(std::move(calls), shared_.checks);
   FleetOrderRows orders;
   int64_t now = 0;
   if (!ReadOrderRows(lane_, IdsOf(ending.calls), orders, now)) return GoneAway(ending);
-  ending.Judge(std::move(orders), now);
+  ending.Decide(std::move(orders), now);
   return EndOrders(ending, /*is_large=*/true);
 }
 
-bool FleetEnder::GoneAway(FleetEnding& ending) {
+bool FleetEnder::GoneAway(FleetEndPlanner& ending) {
   lane_.NoteLost(ending.lines());
   shared_.queues.PutBack(std::move(ending.calls));
   return false;
 }
 
-bool FleetEnder::EndOrders(FleetEnding& ending, bool is_large) {
+bool FleetEnder::EndOrders(FleetEndPlanner& ending, bool is_large) {
   if (ending.calls.empty()) {
     lane_.NotePassed();
     return true;
@@ -103,7 +103,7 @@ bool FleetEnder::EndOrders(FleetEnding& ending, bool is_large) {
   const std::vector<uint64_t> ids = ending.Skus();
   FleetSkuRows skus;
   if (!shared_.ReadSkus(lane_, TheseSkus(ids), skus)) return GoneAway(ending);
-  const std::map<uint64_t, absl::Status> damaged = ending.JudgeSkus(std::move(skus));
+  const std::map<uint64_t, absl::Status> damaged = ending.DecideSkus(std::move(skus));
   for (const uint64_t sku : ids) {
     const auto found = damaged.find(sku);
     if (found == damaged.end()) {

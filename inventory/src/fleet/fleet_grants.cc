@@ -56,30 +56,30 @@ bool FleetGranter::Serve(FleetGrants calls) {
 }
 
 bool FleetGranter::Look(FleetGrants calls, FleetGrants& trying) {
-  FleetLook look;
+  FleetGrantRows rows;
   const Instant sent = shared_.clock.Now();
-  if (!ReadLook(lane_, QuestionOf(calls, shared_.ledger.keys.imported.has_value()), look)) {
+  if (!ReadGrantRows(lane_, GrantQueryOf(calls, shared_.ledger.keys.imported.has_value()), rows)) {
     lane_.NoteLost(LinesOf(calls));
     shared_.queues.PutBack(std::move(calls));
     return false;
   }
-  shared_.NoteLatches(look.skus, sent);
-  if (look.is_cut && calls.size() > 1) {
+  shared_.NoteLatches(rows.skus, sent);
+  if (rows.is_cut && calls.size() > 1) {
     lane_.NoteLost(calls.size());
     for (auto& call : calls) call->look = true;
     shared_.queues.PutBack(std::move(calls));
     return true;
   }
   lane_.NotePassed();
-  FleetJudge judge(std::move(look), shared_.checks);
-  for (std::unique_ptr<FleetGrantCall>& call : calls) judge.Judge(std::move(call));
-  std::ranges::move(judge.trying, std::back_inserter(trying));
-  for (auto& [call, order] : judge.due) Expire(std::move(call), order);
-  shared_.metrics.Add(kRepeats, judge.repeats());
-  look_batches_ = judge.found_repeat() ? kLooksAfterRepeat : std::max(look_batches_ - 1, 0);
-  NoteLook(judge);
-  shared_.queues.PutBack(std::move(judge.later));
-  latcher_.LatchEmpty(judge.look().skus, judge.short_skus());
+  FleetGrantPlanner planner(std::move(rows), shared_.checks);
+  for (std::unique_ptr<FleetGrantCall>& call : calls) planner.Decide(std::move(call));
+  std::ranges::move(planner.trying, std::back_inserter(trying));
+  for (auto& [call, order] : planner.due) Expire(std::move(call), order);
+  shared_.metrics.Add(kRepeats, planner.repeats());
+  look_batches_ = planner.found_repeat() ? kLooksAfterRepeat : std::max(look_batches_ - 1, 0);
+  NoteRows(planner);
+  shared_.queues.PutBack(std::move(planner.later));
+  latcher_.LatchEmpty(planner.rows().skus, planner.short_skus());
   return true;
 }
 
@@ -96,9 +96,9 @@ void FleetGranter::Expire(std::unique_ptr<FleetGrantCall> call, OrderId order) {
   shared_.queues.Enqueue(std::move(expiry));
 }
 
-void FleetGranter::NoteLook(const FleetJudge& judge) {
+void FleetGranter::NoteRows(const FleetGrantPlanner& planner) {
   const MutexLock lock(shared_.hints_mutex);
-  for (const auto& [id, row] : judge.look().skus) {
+  for (const auto& [id, row] : planner.rows().skus) {
     node_.NoteRow(id, row);
     if (row.removed) {
       shared_.hints.erase(id);
@@ -107,19 +107,19 @@ void FleetGranter::NoteLook(const FleetJudge& judge) {
     FleetSkuHint& hint = shared_.hints[id];
     hint.per_buyer_limit = row.per_buyer_limit;
     hint.segments = std::max<int32_t>(static_cast<int32_t>(row.segment_units.size()), 1);
-    hint.scarce = judge.short_skus().contains(id);
+    hint.scarce = planner.short_skus().contains(id);
     hint.has_nodes = row.has_nodes;
     if (!CheckWhole(shared_.checks, row).ok()) continue;
     const int64_t own = row.segment_units[static_cast<size_t>(lane_.index() % hint.segments)];
     if (own >= shared_.options.max_batch) hint.merged = false;
-    if (row.segment_units[static_cast<size_t>(hint.SegmentOf(lane_.index()))] >= judge.Wanted(id)) continue;
+    if (row.segment_units[static_cast<size_t>(hint.SegmentOf(lane_.index()))] >= planner.Wanted(id)) continue;
     merging_.insert(id);
     hint.merged = true;
   }
 }
 
-FleetTrial FleetGranter::Plan(const FleetGrants& calls) {
-  FleetTrial trial;
+FleetGrantBatch FleetGranter::Plan(const FleetGrants& calls) {
+  FleetGrantBatch trial;
   trial.Add(calls);
   std::set<uint64_t> asks;
   {
@@ -147,7 +147,7 @@ bool FleetGranter::Try(FleetGrants calls) {
   }
   std::ranges::sort(calls, {}, [](const auto& call) { return call->request; });
   const OrderId first = lane_.NextOrders(calls.size());
-  const FleetTrial trial = Plan(calls);
+  const FleetGrantBatch trial = Plan(calls);
   const FleetOutcome outcome =
       shared_.queues.RunUntilKnown(lane_, trial.Packet(calls, first, shared_.ledger.keys.imported.has_value()));
   outcome.is_lost() ? lane_.NoteLost(LinesOf(calls)) : lane_.NotePassed();
@@ -167,7 +167,7 @@ bool FleetGranter::Try(FleetGrants calls) {
   return true;
 }
 
-bool FleetGranter::TryFailed(FleetGrants calls, const FleetOutcome& outcome, const FleetTrial& trial) {
+bool FleetGranter::TryFailed(FleetGrants calls, const FleetOutcome& outcome, const FleetGrantBatch& trial) {
   using Kind = FleetOutcome::Kind;
   if (outcome.kind == Kind::kUnknown) {
     for (auto& call : calls) call->done(shared_.queues.InDoubt(outcome.status));
@@ -177,8 +177,8 @@ bool FleetGranter::TryFailed(FleetGrants calls, const FleetOutcome& outcome, con
       outcome.kind == Kind::kSurprise ? trial.SkuOf(outcome.tag) : std::optional<uint64_t>();
   node_.NoteUnpaid(trial, sku);
   if (outcome.kind != Kind::kSurprise) return shared_.queues.PutBackUndone(std::move(calls), outcome);
-  if (outcome.tag == FleetTrial::kRequests) look_batches_ = kLooksAfterRepeat;
-  if (outcome.tag == FleetTrial::kOrders) lane_.Renew();  // Its ids are taken.
+  if (outcome.tag == FleetGrantBatch::kRequests) look_batches_ = kLooksAfterRepeat;
+  if (outcome.tag == FleetGrantBatch::kOrders) lane_.Renew();  // Its ids are taken.
   if (sku.has_value() && !trial.payments.at(*sku).fence.has_value()) {
     const MutexLock lock(shared_.hints_mutex);
     FleetSkuHint& hint = shared_.hints[*sku];
@@ -186,7 +186,8 @@ bool FleetGranter::TryFailed(FleetGrants calls, const FleetOutcome& outcome, con
     if (hint.merged) merging_.insert(*sku);
   }
   for (auto& call : calls) {
-    call->look |= outcome.tag < FleetTrial::kOrders || (sku.has_value() && std::ranges::count(call->skus, *sku) > 0);
+    call->look |=
+        outcome.tag < FleetGrantBatch::kOrders || (sku.has_value() && std::ranges::count(call->skus, *sku) > 0);
   }
   shared_.queues.TryAgain(std::move(calls));
   return true;

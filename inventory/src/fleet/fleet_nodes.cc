@@ -19,9 +19,9 @@ constexpr absl::Duration kUnusablePause = absl::Seconds(5);
 
 }  // namespace
 
-void FleetNodeClient::Ask(const std::set<uint64_t>& asks, FleetTrial& trial) {
+void FleetNodeClient::Ask(const std::set<uint64_t>& asks, FleetGrantBatch& trial) {
   const auto pay = [&](uint64_t sku, Share& share) {
-    FleetTrial::Payment& payment = trial.payments.at(sku);
+    FleetGrantBatch::Payment& payment = trial.payments.at(sku);
     if (share.spare < payment.units()) return false;
     share.spare -= payment.units();
     payment.segment = shared_.dispenser->segment(node());
@@ -59,7 +59,7 @@ void FleetNodeClient::Ask(const std::set<uint64_t>& asks, FleetTrial& trial) {
   }
 }
 
-void FleetNodeClient::NoteUnpaid(const FleetTrial& trial, std::optional<uint64_t> sku) {
+void FleetNodeClient::NoteUnpaid(const FleetGrantBatch& trial, std::optional<uint64_t> sku) {
   for (const auto& [of, payment] : trial.payments) {
     if (!payment.fence.has_value()) continue;
     Share& share = shares_[of];

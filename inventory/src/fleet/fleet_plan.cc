@@ -46,7 +46,7 @@ FleetEnds SplitOff(FleetEnds& calls, size_t most_lines) {
   return later;
 }
 
-void FleetEnding::Judge(FleetOrderRows orders, int64_t now) {
+void FleetEndPlanner::Decide(FleetOrderRows orders, int64_t now) {
   orders_ = std::move(orders);
   std::erase_if(calls, [&](std::unique_ptr<FleetEndCall>& call) {
     const auto found = orders_.find(call->id);
@@ -70,13 +70,13 @@ void FleetEnding::Judge(FleetOrderRows orders, int64_t now) {
   });
 }
 
-size_t FleetEnding::lines() const {
+size_t FleetEndPlanner::lines() const {
   size_t lines = 0;
   for (const auto& call : calls) lines += std::max<size_t>(call->lines, 1);
   return lines;
 }
 
-std::vector<uint64_t> FleetEnding::Skus() const {
+std::vector<uint64_t> FleetEndPlanner::Skus() const {
   absl::flat_hash_set<uint64_t> skus;
   for (const auto& call : calls) {
     for (const auto& [sku, quantity] : orders_.at(call->id).lines) skus.insert(sku);
@@ -84,7 +84,7 @@ std::vector<uint64_t> FleetEnding::Skus() const {
   return {skus.begin(), skus.end()};
 }
 
-std::map<uint64_t, absl::Status> FleetEnding::JudgeSkus(FleetSkuRows skus) {
+std::map<uint64_t, absl::Status> FleetEndPlanner::DecideSkus(FleetSkuRows skus) {
   skus_ = std::move(skus);
   std::map<uint64_t, absl::Status> damaged;
   for (const uint64_t sku : Skus()) {
@@ -117,11 +117,11 @@ std::map<uint64_t, absl::Status> FleetEnding::JudgeSkus(FleetSkuRows skus) {
   return damaged;
 }
 
-FleetPacket FleetEnding::Packet(int32_t lane_index) const {
-  statements::ComeBack back{.rows = {}, .draining_is_open = !FleetRules::DrainingStaysInLimbo()};
+FleetPacket FleetEndPlanner::Packet(int32_t lane_index) const {
+  statements::ReturnUnits back{.rows = {}, .draining_is_open = !FleetRules::DrainingStaysInLimbo()};
   statements::EndOrders ends;
   statements::CreditBuyers buyers;
-  statements::Settle stock;
+  statements::SettleStock stock;
   for (const auto& call : calls) ends.rows.emplace_back(call->id, StateOf(*call));
   for (const auto& [id, effect] : effects_) {
     const FleetSkuRow& row = skus_.at(id);
@@ -138,7 +138,7 @@ FleetPacket FleetEnding::Packet(int32_t lane_index) const {
   return {{std::move(back)}, {std::move(ends)}, {std::move(buyers)}, {std::move(stock)}};
 }
 
-std::map<uint64_t, FleetLatch> FleetEnding::Limbo() const {
+std::map<uint64_t, FleetLatch> FleetEndPlanner::Limbo() const {
   std::map<uint64_t, FleetLatch> limbo;
   for (const auto& [id, effect] : effects_) {
     const FleetSkuRow& row = skus_.at(id);
@@ -149,7 +149,7 @@ std::map<uint64_t, FleetLatch> FleetEnding::Limbo() const {
   return limbo;
 }
 
-void FleetEnding::Answer(FleetEndCall& call, std::optional<OrderState> state) const {
+void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state) const {
   if (!state.has_value()) return call.done(checks_.NoSuchOrder(call.id));
   if (call.to == OrderState::kSold && *state != OrderState::kSold) {
     return call.done(checks_.CannotCommit(call.id, *state));
@@ -175,8 +175,8 @@ void AnswerGranted(FleetGrantCall& call, OrderId id, OrderState state, int64_t c
   call.done(absl::OkStatus());
 }
 
-FleetQuestion QuestionOf(const FleetGrants& calls, bool is_imported) {
-  FleetQuestion question;
+FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported) {
+  FleetGrantQuery question;
   absl::flat_hash_set<uint64_t> skus;
   for (const auto& call : calls) {
     question.requests.push_back(call->request);
@@ -190,22 +190,23 @@ FleetQuestion QuestionOf(const FleetGrants& calls, bool is_imported) {
   return question;
 }
 
-FleetJudge::FleetJudge(FleetLook look, const RequestChecks& checks) : look_(std::move(look)), checks_(checks) {
-  for (const auto& [id, row] : look_.skus) units_left_[id] = row.units;
+FleetGrantPlanner::FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks)
+    : rows_(std::move(rows)), checks_(checks) {
+  for (const auto& [id, row] : rows_.skus) units_left_[id] = row.units;
 }
 
-const FleetSkuRow* FleetJudge::RowOf(const FleetGrantCall& call, size_t line) const {
-  const auto row = look_.skus.find(call.skus[line]);
-  if (row == look_.skus.end() || row->second.removed || row->second.name != call.lines[line].sku) return nullptr;
+const FleetSkuRow* FleetGrantPlanner::RowOf(const FleetGrantCall& call, size_t line) const {
+  const auto row = rows_.skus.find(call.skus[line]);
+  if (row == rows_.skus.end() || row->second.removed || row->second.name != call.lines[line].sku) return nullptr;
   return &row->second;
 }
 
-void FleetJudge::Judge(std::unique_ptr<FleetGrantCall> call) {
-  const auto found = look_.orders.find(call->request);
-  const bool is_imported = std::ranges::count(look_.forgotten, call->imported_fingerprint) > 0;
-  if (found != look_.orders.end() || is_imported) {
+void FleetGrantPlanner::Decide(std::unique_ptr<FleetGrantCall> call) {
+  const auto found = rows_.orders.find(call->request);
+  const bool is_imported = std::ranges::count(rows_.forgotten, call->imported_fingerprint) > 0;
+  if (found != rows_.orders.end() || is_imported) {
     found_repeat_ = true;
-    if (found != look_.orders.end() && found->second.has_value()) return AnswerRepeat(std::move(call), *found->second);
+    if (found != rows_.orders.end() && found->second.has_value()) return AnswerRepeat(std::move(call), *found->second);
     return call->done(checks_.Forgotten(call->request_id));
   }
   // In the order that Inventory states: the buyer, unknown SKUs, units.
@@ -223,15 +224,15 @@ void FleetJudge::Judge(std::unique_ptr<FleetGrantCall> call) {
   trying.push_back(std::move(call));
 }
 
-absl::Status FleetJudge::CheckBuyers(const FleetGrantCall& call, bool& is_first) {
+absl::Status FleetGrantPlanner::CheckBuyers(const FleetGrantCall& call, bool& is_first) {
   for (size_t i = 0; i < call.lines.size(); ++i) {
     const FleetSkuRow* const row = RowOf(call, i);
     if (row == nullptr || row->per_buyer_limit == 0) continue;
     const OrderLine& line = call.lines[i];
     if (call.buyer.empty()) return checks_.MissingBuyer(call.request_id, line.sku);
     const std::pair key(call.skus[i], call.buyer_hash);
-    const auto known = look_.buyer_units.find(key);
-    const int64_t has = known == look_.buyer_units.end() ? 0 : known->second;
+    const auto known = rows_.buyer_units.find(key);
+    const int64_t has = known == rows_.buyer_units.end() ? 0 : known->second;
     if (line.quantity > row->per_buyer_limit - has) {
       return checks_.OverBuyerLimit(call.buyer, has, {.sku = line.sku, .quantity = line.quantity},
                                     row->per_buyer_limit);
@@ -241,7 +242,7 @@ absl::Status FleetJudge::CheckBuyers(const FleetGrantCall& call, bool& is_first)
   return absl::OkStatus();
 }
 
-absl::Status FleetJudge::CheckSkus(const FleetGrantCall& call) const {
+absl::Status FleetGrantPlanner::CheckSkus(const FleetGrantCall& call) const {
   for (size_t i = 0; i < call.lines.size(); ++i) {
     const FleetSkuRow* const row = RowOf(call, i);
     if (row == nullptr) return checks_.UnknownSku(call.lines[i].sku);
@@ -250,7 +251,7 @@ absl::Status FleetJudge::CheckSkus(const FleetGrantCall& call) const {
   return absl::OkStatus();
 }
 
-absl::Status FleetJudge::CheckUnits(const FleetGrantCall& call, bool& is_first) {
+absl::Status FleetGrantPlanner::CheckUnits(const FleetGrantCall& call, bool& is_first) {
   for (size_t i = 0; i < call.lines.size(); ++i) {
     const OrderLine& line = call.lines[i];
     const FleetSkuRow& row = *RowOf(call, i);
@@ -263,12 +264,12 @@ absl::Status FleetJudge::CheckUnits(const FleetGrantCall& call, bool& is_first) 
   return absl::OkStatus();
 }
 
-void FleetJudge::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetOrderRow& order) {
+void FleetGrantPlanner::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetOrderRow& order) {
   absl::Status can = CheckWhole(checks_, order);
   if (can.ok()) can = CheckSame(*call, order);
   if (!can.ok()) return call->done(std::move(can));
   // The answer will say that it has expired, so the ledger has to say it first.
-  if (order.state == OrderState::kHeld && order.at <= look_.now) {
+  if (order.state == OrderState::kHeld && order.at <= rows_.now) {
     due.emplace_back(std::move(call), order.id);
     return;
   }
@@ -276,7 +277,7 @@ void FleetJudge::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetO
   AnswerGranted(*call, order.id, order.state, order.created_at, order.ttl_us);
 }
 
-absl::Status FleetJudge::CheckSame(const FleetGrantCall& call, const FleetOrderRow& order) const {
+absl::Status FleetGrantPlanner::CheckSame(const FleetGrantCall& call, const FleetOrderRow& order) const {
   const auto differs = [&](std::string_view what) { return checks_.Mismatch(call.request_id, what); };
   if (call.kind != order.kind) return differs(RequestChecks::kCallKind);
   if (call.buyer_hash != order.buyer) return differs("buyer");
@@ -289,7 +290,7 @@ absl::Status FleetJudge::CheckSame(const FleetGrantCall& call, const FleetOrderR
   return absl::OkStatus();
 }
 
-void FleetTrial::Add(const FleetGrants& calls) {
+void FleetGrantBatch::Add(const FleetGrants& calls) {
   for (const auto& call : calls) {
     for (size_t i = 0; i < call->lines.size(); ++i) {
       Payment& payment = payments[call->skus[i]];
@@ -299,7 +300,7 @@ void FleetTrial::Add(const FleetGrants& calls) {
   }
 }
 
-FleetPacket FleetTrial::Packet(const FleetGrants& calls, OrderId first, bool is_imported) const {
+FleetPacket FleetGrantBatch::Packet(const FleetGrants& calls, OrderId first, bool is_imported) const {
   statements::InsertRequests requests;
   std::map<std::pair<uint64_t, FleetHash>, int64_t> bought;
   statements::InsertOrders orders;
@@ -332,7 +333,7 @@ FleetPacket FleetTrial::Packet(const FleetGrants& calls, OrderId first, bool is_
   return packet;
 }
 
-std::optional<uint64_t> FleetTrial::SkuOf(size_t tag) const {
+std::optional<uint64_t> FleetGrantBatch::SkuOf(size_t tag) const {
   if (tag < kStock) return std::nullopt;
   return std::next(payments.begin(), static_cast<ptrdiff_t>(tag - kStock))->first;
 }
@@ -346,7 +347,8 @@ FleetPacket RestockPacket(uint64_t sku, const FleetSkuRow& row, int64_t units,
     packet.push_back({statements::InsertOrders{
         .rows = {{request->second, request->first, {}, OrderKind::kRestock, kNever, {{sku, units}}}}}});
   }
-  if (!to_limbo) packet.push_back({statements::Spread{sku, units, static_cast<int32_t>(row.segment_units.size())}});
+  if (!to_limbo)
+    packet.push_back({statements::SpreadUnits{sku, units, static_cast<int32_t>(row.segment_units.size())}});
   return packet;
 }
 

@@ -18,7 +18,7 @@
 
 namespace stockade::inventory_internal {
 
-// Calls for one packet, of one kind.
+// The calls that a lane takes for one packet. They are of one kind.
 struct FleetWork {
   std::unique_ptr<FleetStepCall> step = nullptr;
   FleetEnds ends = {};
@@ -26,8 +26,8 @@ struct FleetWork {
   FleetGrants grants = {};
 };
 
-// The calls that wait for a lane, for as long as their callers have patience, and whether the ledger can be used.
-// Thread-safe.
+// Queues the calls until a lane takes them, answers those whose callers' patience ends, and notes whether the ledger
+// can be used. Thread-safe.
 class FleetQueues {
  public:
   FleetQueues(const FleetInventoryOptions& options, const RequestChecks& checks)
@@ -46,7 +46,7 @@ class FleetQueues {
     if (has_room) return called_.NotifyOne();
     call->done(NotDone(*call, Concat(options_.max_waiting_calls, " calls wait for the ledger")));
   }
-  // To the front, in their order; or behind all others.
+  // Puts calls of one queue back: to the front, in their order, or behind all others.
   template <typename Call>
   void PutBack(std::vector<std::unique_ptr<Call>> calls, bool others_first = false) {
     if (calls.empty()) return;
@@ -62,7 +62,7 @@ class FleetQueues {
     const MutexLock lock(mutex_);
     steps_.push_front(std::move(call));
   }
-  // After a surprise: to be tried again, except for those that are given up.
+  // Puts calls back after a surprise, except for those that have met too many, which it answers.
   template <typename Call>
   void TryAgain(std::vector<std::unique_ptr<Call>> calls) {
     std::erase_if(calls, [&](std::unique_ptr<Call>& call) {
@@ -72,12 +72,12 @@ class FleetQueues {
     });
     PutBack(std::move(calls));
   }
-  // After a transaction that has changed nothing. False: the ledger cannot be used.
+  // Puts calls back after a transaction that has changed nothing. False: the ledger cannot be used.
   template <typename Call>
   bool PutBackUndone(std::vector<std::unique_ptr<Call>> calls, const FleetOutcome& outcome) {
     const bool is_away = outcome.kind == FleetOutcome::Kind::kAway;
     const bool is_large = calls.size() == 1 && LinesOf(*calls[0]) > kSmallLines;
-    // Perhaps something between here and the server does not pass a packet of that size.
+    // Perhaps a proxy does not pass a packet of that size.
     const bool is_lost = is_large && outcome.is_lost();
     if (is_large && outcome.error == FleetOutcome::kPacketTooLarge) {
       calls[0]->done(NotDone(*calls[0], Concat(outcome.status.message())));
@@ -91,50 +91,50 @@ class FleetQueues {
     return !is_away;
   }
 
-  // By a lane, until kStop.
+  // What a lane does next.
   enum class Next { kStop, kCalls, kUnasked };
-  // Blocks until calls wait, or until there is work that no call asks for: at `upkeep`, which may become sooner, or if
-  // `sold_out`, which may be null, has some. `is_calls_turn` is the lane's own.
+  // Blocks until calls wait, or until there is work that no call asks for: at `upkeep`, which this may bring forward,
+  // or if `sold_out`, which may be null, has some. `is_calls_turn` is the lane's own.
   Next Await(bool& is_calls_turn, Instant& upkeep, const FleetSoldOut* sold_out);
-  // Calls for the packet of a lane, whose `turn` it is. If none may be served now, waits until then, and has none.
+  // Takes the calls for a packet. `turn` is the lane's own. If no call may be served now, it blocks until one may be,
+  // or until `until`, and takes none.
   FleetWork Take(int& turn, size_t most_lines, Instant until);
-  // A packet of large orders ends them: one at a time, and after each one a packet of small orders, if any wait. Take()
-  // has begun one, or this has, if it returns true; `are_due`: the upkeep has found large orders.
+  // One packet of large orders runs at a time, and after each one a packet of small orders, if any wait. Take() begins
+  // one when it takes large_ends; this begins one if it returns true. `are_due`: the upkeep has found large orders.
   bool BeginLargeEndsOfUpkeep(bool are_due);
   void EndLargeEnds();
   bool large_ends_run() const {
     const MutexLock lock(mutex_);
     return large_ends_run_;
   }
-  // A packet of small orders has run.
+  // Notes that a packet of small orders has run.
   void NoteSmallEnds();
-  // Large orders may have become the next.
+  // Wakes a lane if large orders wait.
   void WakeForLargeEnds();
-  // Whether this process lets the reservations of all expire.
+  // Notes whether this process lets the reservations of all processes expire.
   void SetWatching(bool watching);
 
-  // Runs a transaction until its outcome is known, or the patience for it has ended.
+  // Runs a transaction. Blocks until its outcome is known, or for at most the callers' patience.
   FleetOutcome RunUntilKnown(FleetLane& lane, const FleetPacket& packet);
-  // Waits after the ledger could not be used, and gives up the calls whose patience ends.
+  // Blocks for so long after the ledger could not be used, and answers the calls whose patience ends.
   void WaitAway(absl::Duration pause) {
     const MutexLock lock(mutex_);
     called_.NotifyAll();  // Another lane's connection may be all right.
     WaitAwayLocked(pause);
   }
-  // While a lane connects. How long until it is to be called again.
+  // Answers the calls whose patience has ended while a lane connects. Returns when it is to be called again.
   absl::Duration GiveUpWhileConnecting();
-  // There is work that lanes may not know of.
+  // Wakes all lanes, because there may be new work.
   void WakeUp();
-  // The lanes serve what waits, and stop.
+  // Lets the lanes serve the calls that wait, and stop.
   void Stop();
 
   void NoteHealth(const absl::Status& status);
   absl::Status Health() const;
 
-  // Answers.
+  // The statuses of calls that failed. InDoubt() is for a call that was in a transaction.
   absl::Status NotDone(const FleetCall& call, const std::string& why) const;
   absl::Status TooManySurprises() const;
-  // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
 
  private:
@@ -149,7 +149,7 @@ class FleetQueues {
   size_t size() const STOCKADE_REQUIRES(mutex_) {
     return steps_.size() + ends_.size() + large_ends_.size() + grants_.size();
   }
-  // Those at the front that go into one packet.
+  // Takes the calls at the front that go into one packet.
   template <typename Call>
   std::vector<std::unique_ptr<Call>> TakeCalls(Queue<Call>& queue, size_t most_lines) const;
   bool TakeLargeTurn(bool by_upkeep) STOCKADE_REQUIRES(mutex_);

@@ -41,12 +41,11 @@ struct FleetShared {
   // `dispenser`: null without Redis nodes.
   FleetShared(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser);
 
-  // The rows of SKUs, as ReadSkuRows() reads them, and what they say of latches goes to `sold_out`. False: the ledger
-  // cannot be used.
+  // Reads rows of SKUs with ReadSkuRows(), and passes their latches to `sold_out`. False: the ledger cannot be used.
   bool ReadSkus(FleetLane& lane, std::string_view which, FleetSkuRows& rows);
-  // Passes rows to `sold_out` that a read has shown, which was sent at `sent`.
+  // Passes the latches of rows to `sold_out`. The read was sent at `sent`.
   void NoteLatches(const FleetSkuRows& rows, Instant sent);
-  // This process has put units into limbo.
+  // Notes that this process has put units into limbo.
   void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
   FleetSoldOut sold_out;  // First, because it is aligned.

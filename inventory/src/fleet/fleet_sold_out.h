@@ -117,7 +117,7 @@ class FleetSoldOut {
   void NoteLatchEnded(uint64_t sku, int64_t epoch);
   void EndLimbo(uint64_t sku, int64_t epoch);
 
-  // Each request holds it shared for a moment. Locked after FleetCore's mutex. First, because it is aligned.
+  // Each request holds it shared for a moment. Locked after FleetQueues' mutex. First, because it is aligned.
   mutable ReentrantSharedMutex leases_mutex_;
   Clock& clock_;
   const size_t max_ids_;

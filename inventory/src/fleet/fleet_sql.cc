@@ -155,8 +155,8 @@ struct FleetScript::Writer {
   }
   // What a SKU is to be in.
   static std::string_view Open(bool or_draining) { return or_draining ? "mode<>1" : "mode=0"; }
-  void operator()(const statements::ComeBack& it) {
-    using Row = statements::ComeBack::Row;
+  void operator()(const statements::ReturnUnits& it) {
+    using Row = statements::ReturnUnits::Row;
     std::vector<uint64_t> all;
     std::vector<uint64_t> open;
     std::vector<Row> removed;
@@ -211,7 +211,7 @@ struct FleetScript::Writer {
         },
         tables.buyers, "t.sku_id=d.sku_id AND t.buyer=d.buyer", "t.units=t.units-d.units");
   }
-  void operator()(const statements::Settle& it) {
+  void operator()(const statements::SettleStock& it) {
     UpdateJoined(
         it.rows, {{"sku_id", "segment", "units", "held", "sold"}},
         [](const auto& row) {
@@ -228,7 +228,7 @@ struct FleetScript::Writer {
                       it.mode == FleetMode::kOpen ? "mode=0" : Concat("mode<>0 AND epoch=", it.epoch)),
                1);
   }
-  void operator()(const statements::Spread& it) {
+  void operator()(const statements::SpreadUnits& it) {
     AddGuarded(Concat("UPDATE ", tables.stock, kByKey, " SET units=units+",
                       Share(Concat(it.units), Concat(it.segments), "segment"), " WHERE sku_id=", it.sku, kOfLedger),
                static_cast<size_t>(it.segments));
@@ -405,7 +405,7 @@ bool CountOrderLines(FleetLane& lane, std::span<const OrderId> ids, std::map<Ord
   return true;
 }
 
-bool ReadLook(FleetLane& lane, const FleetQuestion& question, FleetLook& look) {
+bool ReadGrantRows(FleetLane& lane, const FleetGrantQuery& question, FleetGrantRows& rows) {
   const FleetTables& tables = lane.tables();
   const std::string buyers_sql =
       question.buyers.empty() ? "FALSE" : absl::StrJoin(question.buyers, " OR ", [](std::string* out, const auto& of) {
@@ -428,20 +428,20 @@ bool ReadLook(FleetLane& lane, const FleetQuestion& question, FleetLook& look) {
             Concat(SkusQuery(tables, TheseSkus(question.skus)), ";SELECT sku_id,buyer,units FROM ", tables.buyers,
                    " WHERE ", buyers_sql, ";", requests_sql, ";SELECT fingerprint FROM ", tables.forgotten, " WHERE ",
                    Fingerprints(question.fingerprints), ";SELECT ", kFleetNow),
-            sku_table, buyers, requests, look.forgotten, look.now)) {
+            sku_table, buyers, requests, rows.forgotten, rows.now)) {
     return false;
   }
-  AddFleetSkus(sku_table, look.skus);
+  AddFleetSkus(sku_table, rows.skus);
   for (const auto& [sku, buyer, units] : buyers) {
-    look.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
+    rows.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
   }
   for (const auto& [request, row] : FleetRules::LooksOnce() ? requests : early) {
-    std::optional<FleetOrderRow>& order = look.orders[request];
+    std::optional<FleetOrderRow>& order = rows.orders[request];
     if (!row.has_value()) continue;
     if (!order.has_value()) order.emplace();
     order->Add(*row);
   }
-  look.is_cut = requests.size() >= kMostLinesLooked;
+  rows.is_cut = requests.size() >= kMostLinesLooked;
   return true;
 }
 
@@ -486,7 +486,7 @@ bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, bool& is_ours) {
 }
 
 bool ReadDue(FleetLane& lane, int64_t from, std::pair<int64_t, OrderId> found, size_t most, OrderId oldest,
-             FleetDue& due) {
+             FleetDuePage& due) {
   const FleetTables& tables = lane.tables();
   const std::string orders = Concat(tables.orders, " o FORCE INDEX (upkeep) WHERE o.state=0 AND o.at");
   return Read(
@@ -505,7 +505,7 @@ bool ReadRetention(FleetLane& lane, std::optional<int64_t>& retention_us) {
               retention_us);
 }
 
-bool ReadOld(FleetLane& lane, int64_t from, int64_t before, size_t most, FleetOld& old) {
+bool ReadOld(FleetLane& lane, int64_t from, int64_t before, size_t most, FleetOldOrders& old) {
   const FleetTables& tables = lane.tables();
   // Damaged orders, and those of a SKU whose row is missing, stay as they are: their units cannot be counted as
   // forgotten. COUNT(*), because a server may turn EXISTS into a join and begin with another table.

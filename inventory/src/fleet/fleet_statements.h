@@ -14,17 +14,17 @@
 #include "fleet_schema.h"
 #include "stockade/inventory/order.h"
 
-// What a transaction of a fleet does, as data. Each statement does all that it says, or the transaction is rolled back:
-// a statement about rows that are not as it expects them fails. One without rows does nothing. fleet_sql.cc has the
-// SQL.
+// The statements of a fleet's transactions, as data. A transaction is rolled back unless each statement does all that
+// it says; a statement fails if the rows are not as it expects them. A statement without rows does nothing.
+// fleet_sql.cc has the SQL.
 //
-// Lock order of the tables, in every transaction: lanes, skus, requests, existing orders, buyers, new orders,
-// order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has locked the
-// rows of their SKUs.
+// All transactions lock the rows of the tables in this order: lanes, skus, requests, existing orders, buyers, new
+// orders, order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has
+// locked the rows of their SKUs.
 namespace stockade::inventory_internal {
 namespace statements {
 
-// Units of a buyer, which count against a limit.
+// The units of a buyer that count towards the limit of a SKU.
 struct BuyerRow {
   uint64_t sku;
   FleetHash buyer;
@@ -32,16 +32,16 @@ struct BuyerRow {
   int64_t limit;
 };
 
-// Fails if an id was used, or was forgotten before the fleet was imported.
+// Inserts request ids. Fails if one was used, or was forgotten before the fleet was imported.
 struct InsertRequests {
   std::vector<std::pair<FleetHash, OrderId>> rows;
-  std::vector<uint64_t> fingerprints = {};  // Of the ids, if the fleet was imported.
+  std::vector<uint64_t> fingerprints = {};  // Those of the ids, if the fleet was imported.
 };
-// Adds to the units that buyers have. Fails if a buyer has more than the limit then.
+// Adds to the units that buyers have. Fails if a buyer would have more than the limit.
 struct ChargeBuyers {
   std::vector<BuyerRow> rows;
 };
-// Orders and their lines. A take and a restock are sold at once, all others are held.
+// Inserts orders and their lines. A take and a restock are sold at once, all others are held.
 struct InsertOrders {
   struct Row {
     OrderId id;
@@ -49,36 +49,37 @@ struct InsertOrders {
     FleetHash buyer;
     OrderKind kind;
     int64_t ttl_us;
-    std::vector<std::pair<uint64_t, int64_t>> lines;  // SKU and quantity; one, unless it is a basket.
+    std::vector<std::pair<uint64_t, int64_t>> lines;  // SKUs and quantities; only a basket may have several.
   };
   std::vector<Row> rows;
 };
-// Units of one segment become held and sold. Fails if it has too few, or if the segment of a node has another fence.
+// Takes units from one segment, and counts them as held and sold. Fails if the segment has too few, or another fence.
 struct Pay {
   uint64_t sku = 0;
   int64_t held = 0;
   int64_t sold = 0;
   int64_t segment = 0;
-  std::optional<int64_t> fence = {};
-  // Of all segments. What is left goes to segment 0, and the fences of nodes are raised.
+  std::optional<int64_t> fence = {};  // Only the segments of nodes have one.
+  // Takes them from all segments, moves the rest to segment 0, and raises the fences of the nodes.
   bool merges = false;
-  bool may_lack = false;  // The segment gives what it has.
+  bool may_lack = false;  // A segment with too few units gives those that it has.
 
   int64_t units() const { return held + sold; }
 };
-// Units come back to SKUs, whose rows are as they were read and stay locked. Settle puts those on sale of open SKUs.
-struct ComeBack {
+// Locks the rows of the SKUs whose units come back, and puts units into limbo. Fails if a SKU is not as it was read.
+// SettleStock puts the units of open SKUs on sale.
+struct ReturnUnits {
   struct Row {
     uint64_t sku;
     int64_t units;
-    bool removed;  // They are withdrawn.
+    bool removed;  // The units are withdrawn.
     bool to_limbo;
     int64_t epoch;
   };
   std::vector<Row> rows;
   bool draining_is_open = false;
 };
-// Held orders end; those that expire are due, all others are not.
+// Ends held orders. Fails if an order is not held, or expires before it is due, or ends otherwise after that.
 struct EndOrders {
   std::vector<std::pair<OrderId, OrderState>> rows;
 };
@@ -86,8 +87,8 @@ struct EndOrders {
 struct CreditBuyers {
   std::vector<BuyerRow> rows;
 };
-// Held units are sold, or come back: `units` of them to this segment.
-struct Settle {
+// Counts held units as sold, or as held no more, and adds `units` to a segment.
+struct SettleStock {
   struct Row {
     uint64_t sku;
     int64_t segment;
@@ -97,7 +98,7 @@ struct Settle {
   };
   std::vector<Row> rows;
 };
-// Of a SKU whose latch still is as it was read.
+// Grants units to a SKU, and may put them into limbo. Fails if its latch is not as it was read.
 struct Restock {
   uint64_t sku;
   int64_t units;
@@ -105,8 +106,8 @@ struct Restock {
   int64_t epoch;
   bool to_limbo;
 };
-// Spreads units over the segments of the ledger, of which there are as many.
-struct Spread {
+// Spreads units over all segments of the ledger. Fails if there are not so many.
+struct SpreadUnits {
   uint64_t sku;
   int64_t units;
   int32_t segments;
@@ -119,37 +120,37 @@ struct AddSku {
   int32_t segments;
   bool has_nodes;
 };
-// Units for sale and in limbo are withdrawn.
+// Removes a SKU, and withdraws the units that are for sale or in limbo.
 struct RemoveSku {
   uint64_t sku;
 };
-// Units at nodes come back, and the fences of their rows are raised.
+// Changes the number of the ledger's segments. Moves the units of nodes there, and raises the nodes' fences.
 struct Reshard {
   uint64_t sku;
   int32_t segments;
 };
-// Moves units of an open SKU to the row of a node, which is as it was read.
+// Moves units of an open SKU from the ledger to the row of a node. Fails if that row is not as it was read.
 struct FillNode {
   uint64_t sku;
-  int64_t from;  // A segment of the ledger.
-  int64_t node;  // The node's.
+  int64_t from;  // The segment of the ledger.
+  int64_t node;  // The segment of the node.
   int64_t units;
   std::optional<FleetNodeRow> before;
   FleetNodeRow after;
 };
-// A SKU without units: a new epoch begins. It was open. The epoch is a time, so that none comes again after a restore
-// or a failover that has lost a latch.
+// Latches an open SKU without units, which begins an epoch. The epoch is a time, so that none comes again after a
+// restore or a failover that has lost a latch.
 struct Latch {
   uint64_t sku;
   int64_t lease_us;
   bool or_draining = false;
 };
-// Units in limbo are spread over the segments of the ledger, and the SKU is open. nullopt: in any epoch.
+// Spreads the units in limbo over the segments of the ledger, and opens the SKU. nullopt: in any epoch.
 struct MoveLimbo {
   uint64_t sku;
   std::optional<int64_t> epoch;
 };
-// Deletes orders that have ended, and counts what they sold.
+// Deletes orders that have ended, and counts the units that they sold.
 struct Forget {
   std::map<uint64_t, int64_t> sold;  // Units by SKU.
   std::vector<OrderId> orders;
@@ -157,13 +158,14 @@ struct Forget {
 
 }  // namespace statements
 
-using FleetStatement = std::variant<statements::InsertRequests, statements::ChargeBuyers, statements::InsertOrders,
-                                    statements::Pay, statements::ComeBack, statements::EndOrders,
-                                    statements::CreditBuyers, statements::Settle, statements::Restock,
-                                    statements::Spread, statements::AddSku, statements::RemoveSku, statements::Reshard,
-                                    statements::FillNode, statements::Latch, statements::MoveLimbo, statements::Forget>;
+using FleetStatement =
+    std::variant<statements::InsertRequests, statements::ChargeBuyers, statements::InsertOrders, statements::Pay,
+                 statements::ReturnUnits, statements::EndOrders, statements::CreditBuyers, statements::SettleStock,
+                 statements::Restock, statements::SpreadUnits, statements::AddSku, statements::RemoveSku,
+                 statements::Reshard, statements::FillNode, statements::Latch, statements::MoveLimbo,
+                 statements::Forget>;
 
-// The statements of one transaction. Their tags say which one has failed: see FleetOutcome.
+// The statements of one transaction. FleetOutcome has the tag of a statement that failed.
 struct FleetTagged {
   FleetStatement statement;
   size_t tag = 0;

@@ -87,7 +87,7 @@ bool FleetJanitor::FindDue() {
     due_.is_whole = due_.now < due_.swept_at || due_.now - due_.swept_at > kSweepUs;
     due_.from = due_.is_whole ? 0 : due_.swept_at - kSweepUs;
   }
-  FleetDue page;
+  FleetDuePage page;
   if (!ReadDue(lane_, due_.from, due_.found, kPage, due_.oldest.has_value() ? due_.oldest->second : 0, page)) {
     return false;
   }
@@ -227,7 +227,7 @@ bool FleetJanitor::ReadStock() {
 }
 
 bool FleetJanitor::Forget(int64_t from, int64_t before, bool& is_more) {
-  FleetOld old;
+  FleetOldOrders old;
   if (!ReadOld(lane_, from, before, due_.forgets, old)) return false;
   if (old.empty()) return true;
   const size_t found = old.size();

@@ -18,39 +18,40 @@
 #include "fleet_shared.h"
 #include "stockade/base/instant.h"
 
-// What the thread of a lane does: it reads, has fleet_plan.h decide, runs the packet, and answers. Each worker belongs
-// to one lane, and is for its thread only. What returns a bool returns false if the ledger cannot be used; calls that
-// have no answer then are in the queues again.
+// The workers of a lane's thread: they read, let fleet_plan.h decide, run the packet, and answer. Each worker belongs
+// to one lane, and only its thread uses it. A function that returns a bool returns false if the ledger cannot be used;
+// the calls without an answer are in the queues again then, unless the comment says otherwise.
 namespace stockade::inventory_internal {
 
-// Ends orders, once: they are committed, cancelled or expire.
+// Ends orders, each once: it commits or cancels them, or lets them expire.
 class FleetEnder {
  public:
   FleetEnder(FleetShared& shared, FleetLane& lane) : shared_(shared), lane_(lane) {}
 
   bool Serve(FleetEnds calls);
   bool ServeLarge(FleetEnds calls);
-  // Sets `lines` of each, and answers those whose orders have more than any order may have. Calls stay here.
+  // Sets `lines` of each call, and answers those whose orders have more lines than any order may have. The calls stay
+  // in the vector.
   bool CountLines(FleetEnds& calls);
-  // Of large orders, each once, which fit into one packet.
+  // Ends large orders, each of which has one call, and which fit into one packet.
   bool EndLarge(FleetEnds calls);
 
  private:
-  bool EndOrders(FleetEnding& ending, bool is_large);
-  // Puts the calls back, to be tried again. Returns false.
-  bool GoneAway(FleetEnding& ending);
+  bool EndOrders(FleetEndPlanner& ending, bool is_large);
+  // Puts the calls back. Returns false.
+  bool GoneAway(FleetEndPlanner& ending);
 
   FleetShared& shared_;
   FleetLane& lane_;
   absl::flat_hash_set<uint64_t> damaged_;  // SKUs that were logged as damaged.
 };
 
-// Latches SKUs that are without units, and puts units on sale again that came back to them: see FleetSoldOut.
+// Latches SKUs without units, and puts the units that come back to them on sale: see FleetSoldOut.
 class FleetLatcher {
  public:
   FleetLatcher(FleetShared& shared, FleetLane& lane) : shared_(shared), lane_(lane) {}
 
-  // Latches SKUs that a look has found to be without units, unless units have come back.
+  // Latches those of `short_skus` that had no units when `skus` was read, unless units have come back.
   void LatchEmpty(const FleetSkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus);
   // Moves limbo, renews leases and loads ids, as far as they are due.
   void ServeSoldOut();
@@ -87,29 +88,29 @@ class FleetNodeClient {
  public:
   FleetNodeClient(FleetShared& shared, FleetLane& lane) : shared_(shared), lane_(lane) {}
 
-  // Takes the units of each SKU that `asks` from the lane's node, and has those payments made from the node's row.
-  // Blocks for one round trip, or does not.
-  void Ask(const std::set<uint64_t>& asks, FleetTrial& trial);
-  // The packet was rolled back, perhaps by the payment of `sku`: what the node has given is spare.
-  void NoteUnpaid(const FleetTrial& trial, std::optional<uint64_t> sku);
-  // Moves units of the SKUs of which the node has too little from the ledger's segments to it.
+  // Takes the units of the SKUs `asks` from the lane's node. The payments of those that it gets name the node's row.
+  // Blocks for at most one round trip.
+  void Ask(const std::set<uint64_t>& asks, FleetGrantBatch& trial);
+  // Keeps the units that the node gave, after the packet was rolled back, perhaps by the payment of `sku`.
+  void NoteUnpaid(const FleetGrantBatch& trial, std::optional<uint64_t> sku);
+  // Moves units from the ledger's segments to the node, of SKUs of which the node has too few.
   bool Fill();
-  // As a look has shown the SKU, or as it was merged.
+  // Notes a row that was read, and that a packet merges the segments of a SKU.
   void NoteRow(uint64_t sku, const FleetSkuRow& row);
   void NoteMerged(uint64_t sku);
 
  private:
   // What a lane knows of a SKU at its node.
   struct Share {
-    // The oldest one that may not be over.
+    // The oldest generation that may still be valid.
     int64_t generation = 0;
     // Units that the node has given this lane under `generation`, and that no order was paid with.
     int64_t spare = 0;
-    // Not asked before then: the node is empty, and the ledger has too few units to fill it; or its counter cannot be
-    // used.
+    // The node is not asked before then: it is empty, and the ledger has too few units to fill it; or its counter
+    // cannot be used.
     Instant ask_after = Instant::InfinitePast();
 
-    // That generation is over.
+    // Notes that this generation is over.
     void End(int64_t ended) {
       if (ended < generation) return;
       generation = ended + 1;
@@ -126,7 +127,7 @@ class FleetNodeClient {
   absl::flat_hash_set<uint64_t> filling_;  // SKUs of which the node has too little.
 };
 
-// Gives requests their units: many in one transaction, each once.
+// Grants requests their units: many in one transaction, each once.
 class FleetGranter {
  public:
   FleetGranter(FleetShared& shared, FleetLane& lane, FleetLatcher& latcher)
@@ -135,30 +136,30 @@ class FleetGranter {
   bool Serve(FleetGrants calls);
 
  private:
-  // Whether the ledger is read before a transaction tries to take the units.
+  // Whether the rows are read before a transaction tries to take the units.
   bool LooksFirst(const FleetGrantCall& call) const STOCKADE_REQUIRES(shared_.hints_mutex);
-  // Answers the calls that a read can answer. Those that may be tried together go to `trying`.
+  // Reads rows, and answers the calls that they can answer. `trying` gets those that one packet may grant.
   bool Look(FleetGrants calls, FleetGrants& trying);
-  void NoteLook(const FleetJudge& judge);
+  void NoteRows(const FleetGrantPlanner& planner);
   // The order that the call repeats is due: ends it, and puts the call into the queue again.
   void Expire(std::unique_ptr<FleetGrantCall> call, OrderId order);
   bool Try(FleetGrants calls);
   // From which segment the units of each SKU are to come.
-  FleetTrial Plan(const FleetGrants& calls);
-  // Nothing has changed, or nobody knows.
-  bool TryFailed(FleetGrants calls, const FleetOutcome& outcome, const FleetTrial& trial);
+  FleetGrantBatch Plan(const FleetGrants& calls);
+  // Puts the calls back, or answers that their outcome is not known.
+  bool TryFailed(FleetGrants calls, const FleetOutcome& outcome, const FleetGrantBatch& trial);
 
   FleetShared& shared_;
   FleetLane& lane_;
   FleetLatcher& latcher_;
   FleetNodeClient node_;
-  int look_batches_ = 0;  // Look before they try: repeats were seen lately.
+  int look_batches_ = 0;  // So many packets read rows first, because repeats were met lately.
   // SKUs whose segments the next payment merges, because its own has too little.
   absl::flat_hash_set<uint64_t> merging_;
 };
 
-// What no call asks for, and one process does for all: reservations that are due expire, orders that ended long ago are
-// forgotten, metrics of the stock are read. Times without a clock are the database's, in microseconds.
+// Does what no call asks for, in one process for all: lets reservations expire, forgets orders that ended long ago, and
+// reads the metrics of the stock. Times that are integers are the database's, in microseconds.
 class FleetJanitor {
  public:
   FleetJanitor(FleetShared& shared, FleetLane& lane, FleetEnder& ender) : shared_(shared), lane_(lane), ender_(ender) {}
@@ -192,16 +193,16 @@ class FleetJanitor {
     bool is_searching() const { return found.first != 0; }
   };
 
-  // Whether this process does it for all.
+  // Whether this process does it. False also if another one does.
   bool KeepWatch();
   // Reads the next orders that are due.
   bool FindDue();
   void NoteOverdue(std::optional<Order> oldest);
-  // Ends those that were found.
+  // Ends the orders that were found.
   bool EndDue();
   bool EndLargeDue();
   FleetEnds Expiries(std::span<const OrderId> ids) const;
-  // What is to be done now and then. Sets `is_more` if some of it is left.
+  // Does the rest of the upkeep. Sets `is_more` if some of it is left.
   void Tidy(bool& is_more);
   // Forgets orders that ended between these times. Sets `is_more` if some may be left.
   bool Forget(int64_t from, int64_t before, bool& is_more);

@@ -71,9 +71,9 @@ class FleetPlanTest : public ::testing::Test {
   FleetPacket Cancel(FleetSkuRow row) {
     FleetEnds calls;
     calls.push_back(End(1, OrderState::kCancelled));
-    FleetEnding ending(std::move(calls), checks_);
-    ending.Judge({{1, Held(1, {{kSneaker, 1}})}}, 0);
-    EXPECT_THAT(ending.JudgeSkus({{kSneaker, std::move(row)}}), IsEmpty());
+    FleetEndPlanner ending(std::move(calls), checks_);
+    ending.Decide({{1, Held(1, {{kSneaker, 1}})}}, 0);
+    EXPECT_THAT(ending.DecideSkus({{kSneaker, std::move(row)}}), IsEmpty());
     EXPECT_EQ(ending.calls.size(), 1);
     return ending.Packet(/*lane_index=*/0);
   }
@@ -95,10 +95,10 @@ class FleetPlanTest : public ::testing::Test {
     call->done = [this, number](const absl::Status& status) { answers_[number] = status; };
     return call;
   }
-  FleetJudge Judge(FleetLook look, std::vector<std::unique_ptr<FleetGrantCall>> calls) {
-    FleetJudge judge(std::move(look), checks_);
-    for (auto& call : calls) judge.Judge(std::move(call));
-    return judge;
+  FleetGrantPlanner Decide(FleetGrantRows look, std::vector<std::unique_ptr<FleetGrantCall>> calls) {
+    FleetGrantPlanner planner(std::move(look), checks_);
+    for (auto& call : calls) planner.Decide(std::move(call));
+    return planner;
   }
   template <typename... Calls>
   static FleetGrants These(Calls... calls) {
@@ -106,9 +106,9 @@ class FleetPlanTest : public ::testing::Test {
     (these.push_back(std::move(calls)), ...);
     return these;
   }
-  Refusal RefusalOfOne(FleetLook look, std::unique_ptr<FleetGrantCall> call) {
+  Refusal RefusalOfOne(FleetGrantRows look, std::unique_ptr<FleetGrantCall> call) {
     answers_.clear();
-    Judge(std::move(look), These(std::move(call)));
+    Decide(std::move(look), These(std::move(call)));
     return answers_.empty() ? Refusal::kNone : RefusalOf(answers_.begin()->second);
   }
 
@@ -120,7 +120,7 @@ class FleetPlanTest : public ::testing::Test {
 TEST_F(FleetPlanTest, Ends_AreJudgedByTheirRowsAndTheTime) {
   FleetEnds calls;
   for (OrderId id = 1; id <= 8; ++id) calls.push_back(End(id, id == 3 ? OrderState::kExpired : OrderState::kSold));
-  FleetEnding ending(std::move(calls), checks_);
+  FleetEndPlanner ending(std::move(calls), checks_);
   FleetOrderRows orders = {{1, Held(1, {{kSneaker, 1}}, 11)}, {2, Held(2, {{kSneaker, 1}}, 10)},
                            {3, Held(3, {{kSneaker, 1}}, 11)}, {4, Held(4, {{kSneaker, 1}})},
                            {5, Held(5, {{kSneaker, 1}})},     {6, Held(6, {{kSneaker, 1}})},
@@ -129,7 +129,7 @@ TEST_F(FleetPlanTest, Ends_AreJudgedByTheirRowsAndTheTime) {
   orders[5].state = OrderState::kCancelled;
   orders[6].kind = OrderKind::kRestock;
   orders[7].damage = "the state 9";
-  ending.Judge(std::move(orders), /*now=*/10);
+  ending.Decide(std::move(orders), /*now=*/10);
   ASSERT_EQ(ending.calls.size(), 2);
   EXPECT_EQ(ending.StateOf(*ending.calls[0]), OrderState::kSold);
   EXPECT_EQ(ending.StateOf(*ending.calls[1]), OrderState::kExpired);  // Due, so that it is not committed.
@@ -144,11 +144,11 @@ TEST_F(FleetPlanTest, Ends_AreJudgedByTheirRowsAndTheTime) {
 TEST_F(FleetPlanTest, EndsOfADamagedSku_AreRefusedAlone) {
   FleetEnds calls;
   for (const OrderId id : {1, 2, 3}) calls.push_back(End(id, OrderState::kSold));
-  FleetEnding ending(std::move(calls), checks_);
-  ending.Judge({{1, Held(1, {{kSneaker, 1}})}, {2, Held(2, {{kSneaker, 1}, {kBoot, 1}})}, {3, Held(3, {{9, 1}})}}, 0);
+  FleetEndPlanner ending(std::move(calls), checks_);
+  ending.Decide({{1, Held(1, {{kSneaker, 1}})}, {2, Held(2, {{kSneaker, 1}, {kBoot, 1}})}, {3, Held(3, {{9, 1}})}}, 0);
   FleetSkuRow boot = Sku("boot", {1});
   boot.segments = 2;
-  EXPECT_EQ(ending.JudgeSkus({{kSneaker, Sku("sneaker", {1})}, {kBoot, boot}}).size(), 2);
+  EXPECT_EQ(ending.DecideSkus({{kSneaker, Sku("sneaker", {1})}, {kBoot, boot}}).size(), 2);
   ASSERT_EQ(ending.calls.size(), 1);
   EXPECT_EQ(ending.calls[0]->id, 1);
   EXPECT_THAT(answers_[2].message(), HasSubstr("'boot' has 1 rows of stock instead of 2"));
@@ -160,17 +160,17 @@ TEST_F(FleetPlanTest, PacketOfEnds_SumsUpSkusAndBuyersInTheOrderOfTheLocks) {
   calls.push_back(End(1, OrderState::kSold));
   calls.push_back(End(2, OrderState::kCancelled));
   calls.push_back(End(3, OrderState::kCancelled));
-  FleetEnding ending(std::move(calls), checks_);
+  FleetEndPlanner ending(std::move(calls), checks_);
   FleetOrderRows orders = {
       {1, Held(1, {{kSneaker, 2}})}, {2, Held(2, {{kSneaker, 3}, {kBoot, 1}})}, {3, Held(3, {{kSneaker, 4}})}};
   orders[2].buyer = orders[3].buyer = kAnn;
-  ending.Judge(std::move(orders), 0);
+  ending.Decide(std::move(orders), 0);
   FleetSkuRow sneaker = Sku("sneaker", {0, 0, 0});
   sneaker.per_buyer_limit = 9;
-  ending.JudgeSkus({{kSneaker, sneaker}, {kBoot, Sku("boot", {5})}});
+  ending.DecideSkus({{kSneaker, sneaker}, {kBoot, Sku("boot", {5})}});
   const FleetPacket packet = ending.Packet(/*lane_index=*/7);
   ASSERT_EQ(packet.size(), 4);
-  const auto& back = std::get<statements::ComeBack>(packet[0].statement).rows;
+  const auto& back = std::get<statements::ReturnUnits>(packet[0].statement).rows;
   ASSERT_EQ(back.size(), 2);
   EXPECT_EQ(std::tuple(back[0].sku, back[0].units, back[0].removed, back[0].to_limbo),
             std::tuple(kSneaker, 7, false, false));
@@ -181,27 +181,27 @@ TEST_F(FleetPlanTest, PacketOfEnds_SumsUpSkusAndBuyersInTheOrderOfTheLocks) {
   const auto& buyers = std::get<statements::CreditBuyers>(packet[2].statement).rows;
   ASSERT_EQ(buyers.size(), 1);
   EXPECT_EQ(std::tuple(buyers[0].sku, buyers[0].buyer, buyers[0].units), std::tuple(kSneaker, kAnn, 7));
-  const auto& stock = std::get<statements::Settle>(packet[3].statement).rows;
+  const auto& stock = std::get<statements::SettleStock>(packet[3].statement).rows;
   ASSERT_EQ(stock.size(), 2);
   EXPECT_EQ(std::tuple(stock[0].segment, stock[0].units, stock[0].held, stock[0].sold), std::tuple(1, 7, 9, 2));
   EXPECT_THAT(ending.Limbo(), IsEmpty());
 }
 
 TEST_F(FleetPlanTest, UnitsThatComeBack_GoWhereTheSkusLatchSays) {
-  const auto to_stock = [&](const FleetPacket& packet) { return Of<statements::Settle>(packet)[0].rows[0].units; };
+  const auto to_stock = [&](const FleetPacket& packet) { return Of<statements::SettleStock>(packet)[0].rows[0].units; };
   EXPECT_EQ(to_stock(Cancel(Sku("sneaker", {0}))), 1);
   for (const FleetMode mode : {FleetMode::kLatched, FleetMode::kDraining}) {
     const FleetPacket packet = Cancel(Sku("sneaker", {0}, {.mode = mode, .epoch = 5}));
     EXPECT_EQ(to_stock(packet), 0);
-    const auto row = Of<statements::ComeBack>(packet)[0].rows[0];
+    const auto row = Of<statements::ReturnUnits>(packet)[0].rows[0];
     EXPECT_EQ(std::tuple(row.to_limbo, row.epoch, row.units), std::tuple(true, 5, 1));
   }
   FleetSkuRow removed = Sku("sneaker", {0}, {.mode = FleetMode::kLatched});
   removed.removed = true;
   const FleetPacket packet = Cancel(removed);
   EXPECT_EQ(to_stock(packet), 0);
-  EXPECT_TRUE(Of<statements::ComeBack>(packet)[0].rows[0].removed);
-  EXPECT_FALSE(Of<statements::ComeBack>(packet)[0].draining_is_open);
+  EXPECT_TRUE(Of<statements::ReturnUnits>(packet)[0].rows[0].removed);
+  EXPECT_FALSE(Of<statements::ReturnUnits>(packet)[0].draining_is_open);
 }
 
 TEST_F(FleetPlanTest, SplitOff_KeepsAtLeastOne) {
@@ -224,7 +224,7 @@ TEST_F(FleetPlanTest, SplitOff_KeepsAtLeastOne) {
 }
 
 TEST_F(FleetPlanTest, Requests_AreRefusedInTheOrderThatInventoryStates) {
-  FleetLook look;
+  FleetGrantRows look;
   look.skus = {{kSneaker, Sku("sneaker", {2, 1})}};
   look.skus[kSneaker].per_buyer_limit = 3;
   look.buyer_units[{kSneaker, kAnn}] = 1;
@@ -248,31 +248,31 @@ TEST_F(FleetPlanTest, Requests_AreRefusedInTheOrderThatInventoryStates) {
 }
 
 TEST_F(FleetPlanTest, RequestsOfOneLook_LeaveUnitsAndLimitsToEachOther) {
-  FleetLook look;
+  FleetGrantRows look;
   look.skus = {{kSneaker, Sku("sneaker", {3})}, {kBoot, Sku("boot", {5})}};
   look.skus[kBoot].per_buyer_limit = 2;
-  const FleetJudge judge =
-      Judge(look, These(Request(1, {2}), Request(2, {2}), Request(3, {1, 2}, kAnn), Request(4, {4}), Request(5, {1})));
-  ASSERT_EQ(judge.trying.size(), 2);
-  EXPECT_EQ(judge.trying[1]->request, FleetHash{3});
-  ASSERT_EQ(judge.later.size(), 2);  // What is before them may be rolled back.
-  EXPECT_TRUE(judge.later[0]->look);
-  EXPECT_EQ(judge.Wanted(kSneaker), 3);
-  EXPECT_THAT(judge.short_skus(), ElementsAre(kSneaker));
+  const FleetGrantPlanner planner =
+      Decide(look, These(Request(1, {2}), Request(2, {2}), Request(3, {1, 2}, kAnn), Request(4, {4}), Request(5, {1})));
+  ASSERT_EQ(planner.trying.size(), 2);
+  EXPECT_EQ(planner.trying[1]->request, FleetHash{3});
+  ASSERT_EQ(planner.later.size(), 2);  // What is before them may be rolled back.
+  EXPECT_TRUE(planner.later[0]->look);
+  EXPECT_EQ(planner.Wanted(kSneaker), 3);
+  EXPECT_THAT(planner.short_skus(), ElementsAre(kSneaker));
   EXPECT_EQ(RefusalOf(answers_.at(4)), Refusal::kAllHeld);
 }
 
 TEST_F(FleetPlanTest, Repeats_GetTheFirstAnswer_OrSayWhatDiffers) {
-  FleetLook look;
+  FleetGrantRows look;
   look.now = 10;
   look.skus = {{kSneaker, Sku("sneaker", {0})}, {kBoot, Sku("boot", {0})}};
   look.orders[{1}] = Held(41, {{kSneaker, 2}});
   look.orders[{2}] = std::nullopt;
   look.orders[{3}] = Held(43, {{kSneaker, 2}}, 10);  // Due, so that it has to expire first.
   look.forgotten = {104};
-  FleetJudge judge = Judge(look, These(Request(1, {2}), Request(2, {2}), Request(4, {2})));
-  EXPECT_TRUE(judge.found_repeat());
-  EXPECT_EQ(judge.repeats(), 1);
+  FleetGrantPlanner planner = Decide(look, These(Request(1, {2}), Request(2, {2}), Request(4, {2})));
+  EXPECT_TRUE(planner.found_repeat());
+  EXPECT_EQ(planner.repeats(), 1);
   EXPECT_EQ(answers_[1], absl::OkStatus());
   EXPECT_EQ(RefusalOf(answers_[2]), Refusal::kRequestForgotten);
   EXPECT_EQ(RefusalOf(answers_[4]), Refusal::kRequestForgotten);
@@ -291,7 +291,7 @@ TEST_F(FleetPlanTest, Repeats_GetTheFirstAnswer_OrSayWhatDiffers) {
   EXPECT_THAT(differs(std::move(other)), HasSubstr("sku"));
   auto due = Request(3, {2});
   due->ttl = absl::Microseconds(10);
-  FleetJudge again = Judge(look, These(std::move(due)));
+  FleetGrantPlanner again = Decide(look, These(std::move(due)));
   ASSERT_EQ(again.due.size(), 1);
   EXPECT_EQ(again.due[0].second, 43);
   look.orders[{1}]->damage = "0 units";
@@ -301,7 +301,7 @@ TEST_F(FleetPlanTest, Repeats_GetTheFirstAnswer_OrSayWhatDiffers) {
 TEST_F(FleetPlanTest, PacketOfGrants_HasATagForEachPayment) {
   FleetGrants calls = These(Request(1, {1, 4}, kAnn), Request(2, {2}, kAnn));
   calls[1]->kind = OrderKind::kTake;
-  FleetTrial trial;
+  FleetGrantBatch trial;
   trial.Add(calls);
   trial.payments.at(kSneaker).limit = 5;
   trial.payments.at(kBoot).merges = true;
@@ -319,7 +319,7 @@ TEST_F(FleetPlanTest, PacketOfGrants_HasATagForEachPayment) {
   EXPECT_EQ(std::tuple(pays[1].sku, pays[1].held, pays[1].sold, pays[1].merges), std::tuple(kBoot, 4, 0, true));
   EXPECT_EQ(trial.SkuOf(packet[3].tag), kSneaker);
   EXPECT_EQ(trial.SkuOf(packet[4].tag), kBoot);
-  EXPECT_EQ(trial.SkuOf(FleetTrial::kOrders), std::nullopt);
+  EXPECT_EQ(trial.SkuOf(FleetGrantBatch::kOrders), std::nullopt);
   EXPECT_THAT(Of<statements::InsertRequests>(trial.Packet(calls, 70, false))[0].fingerprints, IsEmpty());
 }
 
@@ -327,7 +327,7 @@ TEST_F(FleetPlanTest, Restock_GoesToStockOrToLimbo_AndHasAnOrderIfItHasAnId) {
   const FleetPacket open = RestockPacket(kSneaker, Sku("sneaker", {1, 1}), 5, std::pair(FleetHash{1}, OrderId{9}));
   EXPECT_FALSE(Of<statements::Restock>(open)[0].to_limbo);
   EXPECT_EQ(Of<statements::InsertOrders>(open)[0].rows[0].kind, OrderKind::kRestock);
-  EXPECT_EQ(Of<statements::Spread>(open)[0].segments, 2);
+  EXPECT_EQ(Of<statements::SpreadUnits>(open)[0].segments, 2);
   for (const FleetMode mode : {FleetMode::kLatched, FleetMode::kDraining}) {
     const FleetPacket limbo = RestockPacket(kSneaker, Sku("sneaker", {0}, {.mode = mode, .epoch = 3}), 5, {});
     ASSERT_EQ(limbo.size(), 1);
@@ -388,15 +388,15 @@ TEST_F(FleetPlanTest, Fill_LeavesHalfOfTheUnits_AndBeginsNoOldGeneration) {
 TEST_F(FleetPlanTest, LeftOut_ThePlanIsAnother) {
   const FleetSkuRow draining = Sku("sneaker", {0}, {.mode = FleetMode::kDraining, .epoch = 5});
   fleet_defect = FleetDefect::kSecondToPool;
-  EXPECT_EQ(Of<statements::Settle>(Cancel(draining))[0].rows[0].units, 1);
-  EXPECT_TRUE(Of<statements::ComeBack>(Cancel(draining))[0].draining_is_open);
+  EXPECT_EQ(Of<statements::SettleStock>(Cancel(draining))[0].rows[0].units, 1);
+  EXPECT_TRUE(Of<statements::ReturnUnits>(Cancel(draining))[0].draining_is_open);
   EXPECT_FALSE(Of<statements::Restock>(RestockPacket(kSneaker, draining, 1, {}))[0].to_limbo);
   fleet_defect = FleetDefect::kLateMover;
   EXPECT_EQ(Of<statements::MoveLimbo>(MovePacket({.sku = kSneaker, .epoch = 4}))[0].epoch, std::nullopt);
   fleet_defect = FleetDefect::kNoLimboCheck;
   EXPECT_TRUE(LatchPacket(kSneaker, draining, absl::Seconds(1)).has_value());
 
-  FleetLook look;
+  FleetGrantRows look;
   look.skus = {{kSneaker, Sku("sneaker", {0, 4})}};
   look.skus[kSneaker].units += 2;  // At a node.
   fleet_defect = FleetDefect::kEmptyIsSoldOut;
@@ -407,7 +407,7 @@ TEST_F(FleetPlanTest, LeftOut_ThePlanIsAnother) {
   EXPECT_EQ(RefusalOfOne(look, Request(1, {6})), Refusal::kNone);
 
   const FleetGrants calls = These(Request(1, {1}));
-  FleetTrial trial;
+  FleetGrantBatch trial;
   trial.Add(calls);
   trial.payments.at(kSneaker).fence = 3;
   const auto pay = [&] { return Of<statements::Pay>(trial.Packet(calls, 1, false))[0]; };
