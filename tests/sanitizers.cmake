@@ -25,7 +25,8 @@ set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${limits} 
 set(numbers  # Thousands of hits are counted. XFetchTest runs the same code.
   Settings/XFetchChanceTest.*)
 set(broken_variants  # A switch leaves out a rule, and the test notices that the stock is wrong then.
-  FleetFaultySaleTest.*_IsNoticed FleetRowRulesTest.* FleetScriptTest.* Rules/FleetConstraintTest.* Rules/FleetDefectsTest.*)
+  FleetFaultySaleTest.*_IsNoticed FleetPlanRulesTest.* FleetRowRulesTest.* FleetScriptTest.* Rules/FleetConstraintTest.*
+  Rules/FleetDefectsTest.*)
 set(elections  # Sentinels choose a new master while a sanitizer delays the members.
   CacheSentinelPartitionTest.*)
 set(aborts  # Each case is a process of its own that aborts.

@@ -56,10 +56,6 @@ std::vector<Statement> Of(const FleetPacket& packet) {
 
 class FleetPlanTest : public ::testing::Test {
  protected:
-#ifdef STOCKADE_CRASH_POINTS
-  void TearDown() override { fleet_defect = FleetDefect::kNone; }
-#endif
-
   std::unique_ptr<FleetEndCall> End(OrderId id, OrderState to) {
     auto call = std::make_unique<FleetEndCall>();
     call->id = id;
@@ -385,7 +381,12 @@ TEST_F(FleetPlanTest, Fill_LeavesHalfOfTheUnits_AndBeginsNoOldGeneration) {
 
 #ifdef STOCKADE_CRASH_POINTS
 // The rules of the planner: the tests above notice each that is left out.
-TEST_F(FleetPlanTest, LeftOut_ThePlanIsAnother) {
+class FleetPlanRulesTest : public FleetPlanTest {
+ protected:
+  void TearDown() override { fleet_defect = FleetDefect::kNone; }
+};
+
+TEST_F(FleetPlanRulesTest, LeftOut_ThePlanIsAnother) {
   const FleetSkuRow draining = Sku("sneaker", {0}, {.mode = FleetMode::kDraining, .epoch = 5});
   fleet_defect = FleetDefect::kSecondToPool;
   EXPECT_EQ(Of<statements::SettleStock>(Cancel(draining))[0].rows[0].units, 1);
