@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "fleet_rows.h"
 #include "fleet_schema.h"
 #include "stockade/inventory/order.h"
@@ -49,7 +50,7 @@ struct InsertOrders {
     FleetHash buyer;
     OrderKind kind;
     int64_t ttl_us;
-    std::vector<std::pair<uint64_t, int64_t>> lines;  // SKUs and quantities; only a basket may have several.
+    absl::InlinedVector<std::pair<uint64_t, int64_t>, 1> lines;  // SKUs and quantities; only a basket may have several.
   };
   std::vector<Row> rows;
 };
