@@ -71,11 +71,10 @@ bool FleetGranter::Look(FleetGrants calls, FleetGrants& trying) {
     return true;
   }
   lane_.NotePassed();
-  FleetGrantPlanner planner(std::move(rows), shared_.checks);
+  FleetGrantPlanner planner(std::move(rows), shared_.checks, [&] { shared_.metrics.Add(kRepeats); });
   for (std::unique_ptr<FleetGrantCall>& call : calls) planner.Decide(std::move(call));
   std::ranges::move(planner.trying, std::back_inserter(trying));
   for (auto& [call, order] : planner.due) Expire(std::move(call), order);
-  shared_.metrics.Add(kRepeats, planner.repeats());
   look_batches_ = planner.found_repeat() ? kLooksAfterRepeat : std::max(look_batches_ - 1, 0);
   NoteRows(planner);
   shared_.queues.PutBack(std::move(planner.later));

@@ -190,8 +190,9 @@ FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported) {
   return question;
 }
 
-FleetGrantPlanner::FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks)
-    : rows_(std::move(rows)), checks_(checks) {
+FleetGrantPlanner::FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks,
+                                     std::function<void()> note_repeat)
+    : rows_(std::move(rows)), checks_(checks), note_repeat_(std::move(note_repeat)) {
   for (const auto& [id, row] : rows_.skus) units_left_[id] = row.units;
 }
 
@@ -273,7 +274,7 @@ void FleetGrantPlanner::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const
     due.emplace_back(std::move(call), order.id);
     return;
   }
-  ++repeats_;
+  note_repeat_();
   AnswerGranted(*call, order.id, order.state, order.created_at, order.ttl_us);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -70,7 +71,8 @@ FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported);
 // Decides about requests, one after another, by the rows that were read for them.
 class FleetGrantPlanner {
  public:
-  FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks);
+  // `note_repeat` is invoked before a repeat gets the first answer.
+  FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks, std::function<void()> note_repeat);
 
   // Answers the call, or adds it to one of these vectors.
   void Decide(std::unique_ptr<FleetGrantCall> call);
@@ -85,7 +87,6 @@ class FleetGrantPlanner {
   // The units of a SKU that `trying` takes.
   int64_t Wanted(uint64_t sku) const { return rows_.skus.at(sku).units - units_left_.at(sku); }
   bool found_repeat() const { return found_repeat_; }
-  uint64_t repeats() const { return repeats_; }  // Those that got the first answer.
 
  private:
   void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const FleetOrderRow& order);
@@ -99,12 +100,12 @@ class FleetGrantPlanner {
 
   const FleetGrantRows rows_;
   const RequestChecks& checks_;
+  const std::function<void()> note_repeat_;
   // What `trying` leaves of the units, and takes of the limits.
   std::map<uint64_t, int64_t> units_left_ = {};
   std::map<std::pair<uint64_t, FleetHash>, int64_t> taken_by_buyer_ = {};
   absl::flat_hash_set<uint64_t> short_skus_ = {};
   bool found_repeat_ = false;
-  uint64_t repeats_ = 0;
 };
 
 // Plans one packet that grants requests. Each has another id; they are ascending by its hash.
