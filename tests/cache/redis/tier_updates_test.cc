@@ -128,24 +128,29 @@ TEST_F(TierUpdatesTest, Release_IsNotAccepted_TheMarkIsNotRenewedAnyMore) {
 
 // The reply is lost, and the client repeats the step. It finds no mark then, so the update waits again.
 TEST_F(TierUpdatesTest, HoldAndRelease_TheirRepliesAreLost_AreRepeated) {
-  TcpProxy proxy(server.port());
-  TierNode a(RedisUrl(proxy.port()), QuietTier());
-  const auto with_lost_reply = [&](auto step) {
-    proxy.Hold();
+  struct Proxied {
+    TcpProxy proxy;
+    TierNode node{RedisUrl(proxy.port()), QuietTier()};
+  };
+  Proxied a{.proxy = TcpProxy(server.port())};
+  Proxied b{.proxy = TcpProxy(server.port())};
+  const auto with_lost_reply = [&](Proxied& of, auto step) {
+    EXPECT_EQ(of.node.Release("warm", of.node.Hold("warm", 1)).kind, Mark::kStands);  // Nothing else is held below.
+    const std::string before = server.Call({"EXISTS", kLease}).text;
+    of.proxy.Hold();
     TierMark result;
-    std::thread calling([&] { result = step(); });
-    EXPECT_TRUE(proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
-    proxy.CloseAll();
-    proxy.Release();
+    std::thread calling([&] { result = step(of.node); });
+    Await("the step, at the server", [&] { return server.Call({"EXISTS", kLease}).text != before; });
+    of.proxy.CloseAll();
+    of.proxy.Release();
     calling.join();
     return result;
   };
-  ASSERT_EQ(a.Load("warm", "v").kind, Filled::kStored);
-  const TierMark held = with_lost_reply([&] { return a.Hold("k", 1); });
+  const TierMark held = with_lost_reply(a, [](TierNode& node) { return node.Hold("k", 1); });
   EXPECT_EQ(held.kind, Mark::kStands);
-  EXPECT_EQ(a.Ask("k").kind, Answer::kBusy);
-  EXPECT_EQ(with_lost_reply([&] { return a.Release("k", held); }).kind, Mark::kLost);
-  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+  EXPECT_EQ(b.node.Ask("k").kind, Answer::kBusy);
+  EXPECT_EQ(with_lost_reply(b, [&](TierNode& node) { return node.Release("k", held); }).kind, Mark::kLost);
+  EXPECT_EQ(b.node.Ask("k").kind, Answer::kGranted);
 }
 
 TEST_F(TierUpdatesTest, Hold_AnotherProcessHasALongerMaxStaleness_TheBoundIsItsOwn) {
