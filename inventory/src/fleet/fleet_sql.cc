@@ -1,5 +1,8 @@
 #include "fleet_sql.h"
 
+#include <array>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fleet_calls.h"
@@ -10,6 +13,8 @@
 
 namespace stockade::inventory_internal {
 namespace {
+
+using base_internal::Append;
 
 // In statements over several rows of a small table: a server that reads all rows instead would lock all, in another
 // order.
@@ -48,17 +53,31 @@ std::string IsSmallOrder(const FleetTables& tables) {
                 " s WHERE s.order_id=o.order_id ORDER BY s.sku_id LIMIT 1 OFFSET ", kSmallLines, ") IS NULL)");
 }
 
-// Of values, one in brackets for each row.
-template <typename Rows, typename Print>
-std::string Values(const Rows& rows, const Print& print) {
-  return absl::StrJoin(rows, ",",
-                       [&](std::string* out, const auto& row) { absl::StrAppend(out, "(", print(row), ")"); });
+void Put(std::string& sql, const FleetHash& hash) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  sql += "X'";
+  for (const uint8_t byte : hash) (sql += kDigits[byte >> 4]) += kDigits[byte & 15];
+  sql += '\'';
+}
+template <typename Value>
+void Put(std::string& sql, const Value& value) {
+  Append(sql, value);
+}
+// Adds a row in brackets to those that an INSERT lists.
+template <typename... Values>
+void PutRow(std::string& sql, const Values&... values) {
+  sql += sql.empty() ? "(" : ",(";
+  std::string_view before;
+  ((Append(sql, std::exchange(before, ",")), Put(sql, values)), ...);
+  sql += ')';
 }
 
 }  // namespace
 
 std::string FleetHashLiteral(const FleetHash& hash) {
-  return MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
+  std::string literal;
+  Put(literal, hash);
+  return literal;
 }
 
 // Writes each statement, which may be several of SQL.
@@ -68,90 +87,97 @@ struct FleetScript::Writer {
   size_t tag = 0;
 
   // A statement that fails if it cannot do all it says.
-  void Add(std::string_view statement) {
-    script.sql_ += Concat(";", statement);
+  template <typename... Pieces>
+  void Add(const Pieces&... statement) {
+    Append(script.sql_, ";", statement...);
     script.tags_.push_back(tag);
   }
   // A condition on the variables that earlier statements have set.
-  void Demand(std::string_view condition) {
-    Add(Concat("SET @miss=IF(@miss IS NULL AND ", condition, ",", tag, ",@miss)"));
+  template <typename... Pieces>
+  void Demand(const Pieces&... condition) {
+    Add("SET @miss=IF(@miss IS NULL AND ", condition..., ",", tag, ",@miss)");
   }
-  void AddCondition(std::string_view condition) { Demand(Concat("NOT(", condition, ")")); }
+  template <typename... Pieces>
+  void AddCondition(const Pieces&... condition) {
+    Demand("NOT(", condition..., ")");
+  }
   // A statement that must match `rows` rows: an UPDATE that matches no row is no error in SQL.
-  void AddGuarded(std::string_view statement, size_t rows) {
-    Add(statement);
-    Demand(Concat("ROW_COUNT()<>", rows));
+  template <typename... Pieces>
+  void AddGuarded(size_t rows, const Pieces&... statement) {
+    Add(statement...);
+    Demand("ROW_COUNT()<>", rows);
   }
   // An UPDATE that joins rows with a table, in the order in which it locks them. `d` are the rows, `t` those of the
-  // table; `columns` names the values that `print` makes of each.
-  template <typename Row, typename Print>
-  void UpdateJoined(const std::vector<Row>& rows, std::span<const std::string_view> columns, const Print& print,
-                    std::string_view table, std::string_view on, std::string_view set) {
+  // table; `columns` names the `fields` of each.
+  template <typename Row, typename... Fields>
+  void UpdateJoined(const std::vector<Row>& rows, const std::array<std::string_view, sizeof...(Fields)>& columns,
+                    std::string_view table, std::string_view on, std::string_view set, Fields Row::*... fields) {
     constexpr size_t kMostRows = 256;  // Of one statement: a server may need stack for each.
     for (size_t begin = 0; begin < rows.size(); begin += kMostRows) {
       const size_t end = std::min(begin + kMostRows, rows.size());
       std::string joined;
       for (size_t i = begin; i < end; ++i) {
         joined += i == begin ? "SELECT " : " UNION ALL SELECT ";
-        const std::vector<std::string> values = print(rows[i]);
-        for (size_t column = 0; column < values.size(); ++column) {
-          joined += Concat(column == 0 ? "" : ",", values[column]);
-          if (i == begin) joined += Concat(" AS ", columns[column]);  // The first row names the columns.
-        }
+        size_t column = 0;
+        const auto put = [&](const auto& value) {
+          if (column > 0) joined += ',';
+          Put(joined, value);
+          if (i == begin) Append(joined, " AS ", columns[column]);  // The first row names the columns.
+          ++column;
+        };
+        (put(rows[i].*fields), ...);
       }
-      AddGuarded(Concat("UPDATE (", joined, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set),
-                 end - begin);
+      AddGuarded(end - begin, "UPDATE (", joined, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set);
     }
   }
 
   void operator()(const statements::InsertRequests& it) {
     if (!it.fingerprints.empty()) {
-      Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", tables.forgotten, " WHERE ", Fingerprints(it.fingerprints)));
+      Add("SELECT COUNT(*) INTO @forgotten FROM ", tables.forgotten, " WHERE ", Fingerprints(it.fingerprints));
       AddCondition("@forgotten=0");
     }
-    Add(Concat("INSERT INTO ", tables.requests, " (id,order_id) VALUES ",
-               Values(it.rows, [](const auto& row) { return Concat(FleetHashLiteral(row.first), ",", row.second); })));
+    std::string rows;
+    for (const auto& [request, order] : it.rows) PutRow(rows, request, order);
+    Add("INSERT INTO ", tables.requests, " (id,order_id) VALUES ", rows);
   }
   void operator()(const statements::ChargeBuyers& it) {
     if (it.rows.empty()) return;
-    Add(Concat("INSERT INTO ", tables.buyers, " (sku_id,buyer,units,most) VALUES ",
-               Values(it.rows,
-                      [](const auto& row) {
-                        return Concat(row.sku, ",", FleetHashLiteral(row.buyer), ",", row.units, ",", row.limit);
-                      }),
-               " ON DUPLICATE KEY UPDATE units=units+VALUES(units)"));
+    std::string rows;
+    for (const auto& [sku, buyer, units, limit] : it.rows) PutRow(rows, sku, buyer, units, limit);
+    Add("INSERT INTO ", tables.buyers, " (sku_id,buyer,units,most) VALUES ", rows,
+        " ON DUPLICATE KEY UPDATE units=units+VALUES(units)");
   }
   void operator()(const statements::InsertOrders& it) {
+    std::string orders;
     std::string lines;
-    const std::string orders = Values(it.rows, [&](const auto& row) {
+    for (const auto& row : it.rows) {
       const bool basket = row.kind == OrderKind::kBasket;
       const bool holds = basket || row.kind == OrderKind::kReserve;
       for (const auto& [sku, quantity] : row.lines) {
-        if (basket) lines += Concat(lines.empty() ? "" : ",", "(", row.id, ",", sku, ",", quantity, ")");
+        if (basket) PutRow(lines, row.id, sku, quantity);
       }
       const auto [sku, quantity] = basket ? std::pair<uint64_t, int64_t>() : row.lines[0];
       const std::string at = !holds ? "@now" : row.ttl_us == kNever ? Concat(kNever) : Concat("@now+", row.ttl_us);
-      return Concat(row.id, ",@fence,", FleetHashLiteral(row.request), ",", sku, ",", quantity, ",",
-                    FleetHashLiteral(row.buyer), ",", static_cast<int>(row.kind), ",", holds ? 0 : 1, ",@now,",
-                    row.ttl_us, ",", at);
-    });
-    Add(Concat("INSERT INTO ", tables.orders,
-               " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", orders));
-    if (!lines.empty()) Add(Concat("INSERT INTO ", tables.order_lines, " (order_id,sku_id,quantity) VALUES ", lines));
+      PutRow(orders, row.id, "@fence", row.request, sku, quantity, row.buyer, static_cast<int>(row.kind), holds ? 0 : 1,
+             "@now", row.ttl_us, at);
+    }
+    Add("INSERT INTO ", tables.orders,
+        " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", orders);
+    if (!lines.empty()) Add("INSERT INTO ", tables.order_lines, " (order_id,sku_id,quantity) VALUES ", lines);
   }
   void AddUp(uint64_t sku) {
-    Add(Concat("SELECT SUM(units) INTO @units FROM ", tables.stock, kByKey, " WHERE sku_id=", sku, " FOR UPDATE"));
+    Add("SELECT SUM(units) INTO @units FROM ", tables.stock, kByKey, " WHERE sku_id=", sku, " FOR UPDATE");
   }
   void operator()(const statements::Pay& it) {
     if (it.merges) AddUp(it.sku);
     const std::string left = Concat(it.merges ? "@units-" : "units-", it.units());
-    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=", it.may_lack ? Concat("GREATEST(", left, ",0)") : left,
-                      ",held=held+", it.held, ",sold=sold+", it.sold, " WHERE sku_id=", it.sku, " AND segment=",
-                      it.merges ? 0 : it.segment, it.fence.has_value() ? Concat(" AND fence=", *it.fence) : ""),
-               1);
+    AddGuarded(1, "UPDATE ", tables.stock, " SET units=", it.may_lack ? Concat("GREATEST(", left, ",0)") : left,
+               ",held=held+", it.held, ",sold=sold+", it.sold, " WHERE sku_id=", it.sku,
+               " AND segment=", it.merges ? 0 : it.segment,
+               it.fence.has_value() ? Concat(" AND fence=", *it.fence) : "");
     if (!it.merges) return;
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,fence=fence+(segment>=", kFirstNodeSegment,
-               ") WHERE sku_id=", it.sku, " AND segment>0"));
+    Add("UPDATE ", tables.stock, kByKey, " SET units=0,fence=fence+(segment>=", kFirstNodeSegment,
+        ") WHERE sku_id=", it.sku, " AND segment>0");
   }
   // What a SKU is to be in.
   static std::string_view Open(bool or_draining) { return or_draining ? "mode<>1" : "mode=0"; }
@@ -166,27 +192,19 @@ struct FleetScript::Writer {
       row.removed ? removed.push_back(row) : row.to_limbo ? limbo.push_back(row) : open.push_back(row.sku);
     }
     const auto lock = [&](std::span<const uint64_t> skus, std::string_view how) {
-      Add(Concat("SELECT COUNT(*) INTO @locked FROM ", tables.skus, kByKey, " WHERE ", InSkus(skus), how));
+      Add("SELECT COUNT(*) INTO @locked FROM ", tables.skus, kByKey, " WHERE ", InSkus(skus), how);
     };
     // Ascending, before statements that are not so together.
     if (open.size() != all.size()) lock(all, " FOR UPDATE");
     if (!open.empty()) {
       lock(open, Concat(" AND removed=0 AND ", Open(it.draining_is_open), " LOCK IN SHARE MODE"));
-      AddCondition(Concat("@locked=", open.size()));
+      AddCondition("@locked=", open.size());
     }
-    UpdateJoined(
-        removed, {{"sku_id", "units"}},
-        [](const Row& row) {
-          return std::vector{Concat(row.sku), Concat(row.units)};
-        },
-        tables.skus, "t.sku_id=d.sku_id AND t.removed=1", "t.granted=t.granted-d.units");
-    UpdateJoined(
-        limbo, {{"sku_id", "epoch", "units"}},
-        [](const Row& row) {
-          return std::vector{Concat(row.sku), Concat(row.epoch), Concat(row.units)};
-        },
-        tables.skus, "t.sku_id=d.sku_id AND t.removed=0 AND t.mode<>0 AND t.epoch=d.epoch",
-        "t.limbo=t.limbo+d.units,t.mode=2");
+    UpdateJoined(removed, {"sku_id", "units"}, tables.skus, "t.sku_id=d.sku_id AND t.removed=1",
+                 "t.granted=t.granted-d.units", &Row::sku, &Row::units);
+    UpdateJoined(limbo, {"sku_id", "epoch", "units"}, tables.skus,
+                 "t.sku_id=d.sku_id AND t.removed=0 AND t.mode<>0 AND t.epoch=d.epoch",
+                 "t.limbo=t.limbo+d.units,t.mode=2", &Row::sku, &Row::epoch, &Row::units);
   }
   void operator()(const statements::EndOrders& it) {
     std::map<OrderState, std::vector<OrderId>> by_state;
@@ -198,130 +216,111 @@ struct FleetScript::Writer {
     };
     const std::string ids =
         absl::StrJoin(it.rows, ",", [](std::string* out, const auto& row) { absl::StrAppend(out, row.first); });
-    AddGuarded(Concat("UPDATE ", tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
-                      in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", ids, ") AND state=0 AND IF(",
-                      in(OrderState::kExpired), ",at<=@now,at>@now)"),
-               it.rows.size());
+    AddGuarded(it.rows.size(), "UPDATE ", tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
+               in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", ids, ") AND state=0 AND IF(",
+               in(OrderState::kExpired), ",at<=@now,at>@now)");
   }
   void operator()(const statements::CreditBuyers& it) {
-    UpdateJoined(
-        it.rows, {{"sku_id", "buyer", "units"}},
-        [](const auto& row) {
-          return std::vector{Concat(row.sku), FleetHashLiteral(row.buyer), Concat(row.units)};
-        },
-        tables.buyers, "t.sku_id=d.sku_id AND t.buyer=d.buyer", "t.units=t.units-d.units");
+    using Row = statements::BuyerRow;
+    UpdateJoined(it.rows, {"sku_id", "buyer", "units"}, tables.buyers, "t.sku_id=d.sku_id AND t.buyer=d.buyer",
+                 "t.units=t.units-d.units", &Row::sku, &Row::buyer, &Row::units);
   }
   void operator()(const statements::SettleStock& it) {
-    UpdateJoined(
-        it.rows, {{"sku_id", "segment", "units", "held", "sold"}},
-        [](const auto& row) {
-          return std::vector{Concat(row.sku), Concat(row.segment), Concat(row.units), Concat(row.held),
-                             Concat(row.sold)};
-        },
-        tables.stock, "t.sku_id=d.sku_id AND t.segment=d.segment",
-        "t.units=t.units+d.units,t.held=t.held-d.held,t.sold=t.sold+d.sold");
+    using Row = statements::SettleStock::Row;
+    UpdateJoined(it.rows, {"sku_id", "segment", "units", "held", "sold"}, tables.stock,
+                 "t.sku_id=d.sku_id AND t.segment=d.segment",
+                 "t.units=t.units+d.units,t.held=t.held-d.held,t.sold=t.sold+d.sold", &Row::sku, &Row::segment,
+                 &Row::units, &Row::held, &Row::sold);
   }
   void operator()(const statements::Restock& it) {
-    AddGuarded(Concat("UPDATE ", tables.skus, " SET granted=granted+", it.units,
-                      it.to_limbo ? Concat(",limbo=limbo+", it.units, ",mode=2") : "", " WHERE sku_id=", it.sku,
-                      " AND removed=0 AND granted<=", kMaxUnits - it.units, " AND ",
-                      it.mode == FleetMode::kOpen ? "mode=0" : Concat("mode<>0 AND epoch=", it.epoch)),
-               1);
+    AddGuarded(1, "UPDATE ", tables.skus, " SET granted=granted+", it.units,
+               it.to_limbo ? Concat(",limbo=limbo+", it.units, ",mode=2") : "", " WHERE sku_id=", it.sku,
+               " AND removed=0 AND granted<=", kMaxUnits - it.units, " AND ",
+               it.mode == FleetMode::kOpen ? "mode=0" : Concat("mode<>0 AND epoch=", it.epoch));
   }
   void operator()(const statements::SpreadUnits& it) {
-    AddGuarded(Concat("UPDATE ", tables.stock, kByKey, " SET units=units+",
-                      Share(Concat(it.units), Concat(it.segments), "segment"), " WHERE sku_id=", it.sku, kOfLedger),
-               static_cast<size_t>(it.segments));
+    AddGuarded(static_cast<size_t>(it.segments), "UPDATE ", tables.stock, kByKey, " SET units=units+",
+               Share(Concat(it.units), Concat(it.segments), "segment"), " WHERE sku_id=", it.sku, kOfLedger);
   }
   void operator()(const statements::AddSku& it) {
-    Add(Concat("INSERT INTO ", tables.skus,
-               " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (", it.sku,
-               ",", MySqlLiteral(it.name), ",", it.stock, ",", it.per_buyer_limit, ",", it.segments, ",0,0,",
-               it.has_nodes ? 1 : 0, ")"));
+    Add("INSERT INTO ", tables.skus,
+        " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (", it.sku, ",",
+        MySqlLiteral(it.name), ",", it.stock, ",", it.per_buyer_limit, ",", it.segments, ",0,0,", it.has_nodes ? 1 : 0,
+        ")");
     std::string stock;
     for (int32_t i = 0; i < it.segments; ++i) {
-      stock += Concat(i == 0 ? "" : ",", "(", it.sku, ",", i, ",",
-                      it.stock / it.segments + (i < it.stock % it.segments ? 1 : 0), ",0,0)");
+      PutRow(stock, it.sku, i, it.stock / it.segments + (i < it.stock % it.segments ? 1 : 0), 0, 0);
     }
-    Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock));
+    Add("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock);
   }
   void operator()(const statements::RemoveSku& it) {
-    AddGuarded(Concat("UPDATE ", tables.skus,
-                      " SET removed=1,granted=granted-limbo,limbo=0,mode=0 WHERE sku_id=", it.sku, " AND removed=0"),
-               1);
+    AddGuarded(1, "UPDATE ", tables.skus, " SET removed=1,granted=granted-limbo,limbo=0,mode=0 WHERE sku_id=", it.sku,
+               " AND removed=0");
     AddUp(it.sku);
-    AddGuarded(Concat("UPDATE ", tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", it.sku), 1);
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", it.sku));
+    AddGuarded(1, "UPDATE ", tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", it.sku);
+    Add("UPDATE ", tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", it.sku);
   }
   void operator()(const statements::Reshard& it) {
     const std::string of_sku = Concat(" WHERE sku_id=", it.sku);
     const std::string segments = Concat(it.segments);
-    AddGuarded(Concat("UPDATE ", tables.skus, " SET segments=", segments, of_sku, " AND removed=0"), 1);
-    Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", tables.stock, kByKey, of_sku,
-               " FOR UPDATE"));
-    Add(Concat("SELECT mode<>0 INTO @latched FROM ", tables.skus, of_sku));
+    AddGuarded(1, "UPDATE ", tables.skus, " SET segments=", segments, of_sku, " AND removed=0");
+    Add("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", tables.stock, kByKey, of_sku,
+        " FOR UPDATE");
+    Add("SELECT mode<>0 INTO @latched FROM ", tables.skus, of_sku);
     // A merge and a reshard lock segment 0 first, which is always there.
-    Add(Concat("DELETE FROM ", tables.stock, of_sku, " AND segment>0", kOfLedger));
-    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=", Share("@units", segments, "0"), ",held=@held,sold=@sold",
-                      of_sku, " AND segment=0"),
-               1);
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET units=0,held=0,sold=0,fence=fence+1", of_sku, kOfNodes));
+    Add("DELETE FROM ", tables.stock, of_sku, " AND segment>0", kOfLedger);
+    AddGuarded(1, "UPDATE ", tables.stock, " SET units=", Share("@units", segments, "0"), ",held=@held,sold=@sold",
+               of_sku, " AND segment=0");
+    Add("UPDATE ", tables.stock, kByKey, " SET units=0,held=0,sold=0,fence=fence+1", of_sku, kOfNodes);
     std::string stock;
     for (int32_t i = 1; i < it.segments; ++i) {
-      stock +=
-          Concat(i == 1 ? "" : ",", "(", it.sku, ",", i, ",", Share("@units", segments, Concat(i)), ",0,0,@latched)");
+      PutRow(stock, it.sku, i, Share("@units", segments, Concat(i)), 0, 0, "@latched");
     }
     if (stock.empty()) return;
-    Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock));
+    Add("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock);
   }
   void operator()(const statements::FillNode& it) {
     Add("SET @open=0");
-    Add(Concat("SELECT mode=0 AND removed=0 INTO @open FROM ", tables.skus, " WHERE sku_id=", it.sku,
-               " LOCK IN SHARE MODE"));
+    Add("SELECT mode=0 AND removed=0 INTO @open FROM ", tables.skus, " WHERE sku_id=", it.sku, " LOCK IN SHARE MODE");
     AddCondition("@open=1");
-    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=units-", it.units, " WHERE sku_id=", it.sku,
-                      " AND segment=", it.from),
-               1);
+    AddGuarded(1, "UPDATE ", tables.stock, " SET units=units-", it.units, " WHERE sku_id=", it.sku,
+               " AND segment=", it.from);
     if (!it.before.has_value()) {
-      Add(Concat("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,fence,fills) VALUES (", it.sku, ",",
-                 it.node, ",", it.units, ",0,0,", it.after.fence, ",", it.after.fills, ")"));
+      Add("INSERT INTO ", tables.stock, " (sku_id,segment,units,held,sold,fence,fills) VALUES (", it.sku, ",", it.node,
+          ",", it.units, ",0,0,", it.after.fence, ",", it.after.fills, ")");
       return;
     }
-    AddGuarded(Concat("UPDATE ", tables.stock, " SET units=units+", it.units, ",fence=", it.after.fence,
-                      ",fills=", it.after.fills, " WHERE sku_id=", it.sku, " AND segment=", it.node,
-                      " AND fence=", it.before->fence, " AND fills=", it.before->fills),
-               1);
+    AddGuarded(1, "UPDATE ", tables.stock, " SET units=units+", it.units, ",fence=", it.after.fence,
+               ",fills=", it.after.fills, " WHERE sku_id=", it.sku, " AND segment=", it.node,
+               " AND fence=", it.before->fence, " AND fills=", it.before->fills);
   }
   void operator()(const statements::Latch& it) {
     // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added.
-    AddGuarded(Concat("UPDATE ", tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=", it.lease_us,
-                      " WHERE sku_id=", it.sku, " AND removed=0 AND ", Open(it.or_draining)),
-               1);
+    AddGuarded(1, "UPDATE ", tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=", it.lease_us,
+               " WHERE sku_id=", it.sku, " AND removed=0 AND ", Open(it.or_draining));
     AddUp(it.sku);
     AddCondition("COALESCE(@units,1)=0");
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=1 WHERE sku_id=", it.sku));
+    Add("UPDATE ", tables.stock, kByKey, " SET latched=1 WHERE sku_id=", it.sku);
   }
   void operator()(const statements::MoveLimbo& it) {
     Add("SET @limbo=NULL");
-    Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", tables.skus, " WHERE sku_id=", it.sku,
-               " AND mode=2 AND removed=0", it.epoch.has_value() ? Concat(" AND epoch=", *it.epoch) : "",
-               " FOR UPDATE"));
+    Add("SELECT limbo,segments INTO @limbo,@segments FROM ", tables.skus, " WHERE sku_id=", it.sku,
+        " AND mode=2 AND removed=0", it.epoch.has_value() ? Concat(" AND epoch=", *it.epoch) : "", " FOR UPDATE");
     AddCondition("@limbo IS NOT NULL");
     const std::string if_there = " AND @limbo IS NOT NULL";
-    Add(Concat("UPDATE ", tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", it.sku, if_there));
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=0,units=units+", Share("@limbo", "@segments", "segment"),
-               " WHERE sku_id=", it.sku, kOfLedger, if_there));
+    Add("UPDATE ", tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", it.sku, if_there);
+    Add("UPDATE ", tables.stock, kByKey, " SET latched=0,units=units+", Share("@limbo", "@segments", "segment"),
+        " WHERE sku_id=", it.sku, kOfLedger, if_there);
     AddCondition("ROW_COUNT()=@segments");
-    Add(Concat("UPDATE ", tables.stock, kByKey, " SET latched=0 WHERE sku_id=", it.sku, kOfNodes));
+    Add("UPDATE ", tables.stock, kByKey, " SET latched=0 WHERE sku_id=", it.sku, kOfNodes);
   }
   void operator()(const statements::Forget& it) {
     for (const auto& [sku, units] : it.sold) {
-      AddGuarded(Concat("UPDATE ", tables.skus, " SET sold_forgotten=sold_forgotten+", units, " WHERE sku_id=", sku),
-                 1);
+      AddGuarded(1, "UPDATE ", tables.skus, " SET sold_forgotten=sold_forgotten+", units, " WHERE sku_id=", sku);
     }
     const std::string these = Concat(" WHERE order_id IN (", absl::StrJoin(it.orders, ","), ")");
-    AddGuarded(Concat("DELETE FROM ", tables.orders, these, " AND state<>0"), it.orders.size());
-    Add(Concat("DELETE FROM ", tables.order_lines, these));
+    AddGuarded(it.orders.size(), "DELETE FROM ", tables.orders, these, " AND state<>0");
+    Add("DELETE FROM ", tables.order_lines, these);
   }
 };
 

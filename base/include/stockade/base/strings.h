@@ -30,6 +30,12 @@ std::string Concat(const Pieces&... pieces) {
   return absl::StrCat(AbslPiece(pieces)...);
 }
 
+// absl::StrAppend, likewise.
+template <typename... Pieces>
+void Append(std::string& to, const Pieces&... pieces) {
+  absl::StrAppend(&to, AbslPiece(pieces)...);
+}
+
 }  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_STRINGS_H_
