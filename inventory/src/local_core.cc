@@ -45,7 +45,7 @@ void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
   Ask(asked);
   // Fits into an AnyInvocable.
   const auto answer = [call = std::move(call)](const absl::Status& durable) {
-    call->core->Answer(*call, durable);
+    static_cast<LocalCore*>(call->core)->Answer(*call, durable);
     call->Deliver(call);
   };
   if (asked.position == 0) return answer(absl::OkStatus());

@@ -20,7 +20,7 @@
 
 namespace stockade::inventory_internal {
 
-class LocalCore;
+class InventoryCore;
 
 // A line of a request. The request owns the name.
 struct RequestLine {
@@ -93,8 +93,9 @@ struct OrderCall {
   // The answer, with what Make() has made.
   absl::Status status = absl::OkStatus();
 
-  // What LocalCore notes. The answer, which may be a refusal, is valid once the record at `position` is durable.
-  LocalCore* core = nullptr;
+  // What the core that was asked notes. LocalCore: the answer, which may be a refusal, is valid once the record at
+  // `position` is durable.
+  InventoryCore* core = nullptr;
   uint64_t position = 0;
   Refusal refusal = Refusal::kNone;  // Of the answer, if it is known without a look at its status.
   bool timed = false;                // For stockade_inventory_reserve_seconds, since `start`.

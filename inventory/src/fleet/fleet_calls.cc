@@ -161,18 +161,18 @@ void FleetCore::Await(std::span<OrderCall* const> calls) {
     Batch batch(static_cast<size_t>(end - next));
     for (; next != end; ++next) {
       OrderCall* const call = next->call;
-      const auto answer = [call, &batch](absl::Status status) {
-        call->status = std::move(status);
-        batch.NoteAnswer();
-      };
       if (next->repeats != nullptr) {
-        answer(absl::OkStatus());
+        batch.NoteAnswer();
         continue;
       }
       try {
-        Ask(*call, answer);
+        Ask(*call, [call, &batch](absl::Status status) {
+          TakeAnswer(*call, std::move(status));
+          batch.NoteAnswer();
+        });
       } catch (const std::bad_alloc&) {
-        answer(NoMemory());  // It was not asked for.
+        call->status = NoMemory();  // It was not asked for.
+        batch.NoteAnswer();
       }
     }
     batch.Wait();
@@ -190,10 +190,10 @@ void FleetCore::Await(std::span<OrderCall* const> calls) {
 
 void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
   OrderCall& asker = *call;
-  Ask(asker, [this, call = std::move(call)](absl::Status status) {
-    call->status = std::move(status);
+  Ask(asker, [call = std::move(call)](absl::Status status) {
+    TakeAnswer(*call, std::move(status));
     try {
-      notifier_.Schedule([call] { call->Deliver(call); });
+      static_cast<FleetCore*>(call->core)->notifier_.Schedule([call] { call->Deliver(call); });
     } catch (const std::bad_alloc&) {
       call->Deliver(call);
     }
@@ -201,6 +201,7 @@ void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
 }
 
 void FleetCore::Ask(OrderCall& asker, Done done) {
+  asker.core = this;
   if (!asker.is_request()) {
     return End(asker.id, asker.kind == LedgerRecord::Kind::kCommit ? OrderState::kSold : OrderState::kCancelled,
                std::move(done));
@@ -210,18 +211,20 @@ void FleetCore::Ask(OrderCall& asker, Done done) {
     shared_.metrics.Add(RefusalMetric(RefusalOf(call.status())));
     return done(std::move(call).status());
   }
-  (*call)->done = [this, start = (*call)->start, done = std::move(done)](absl::Status status) mutable {
-    CountAnswer(status, start);
-    done(std::move(status));
-  };
+  asker.timed = true;
+  asker.start = (*call)->start;
+  (*call)->done = std::move(done);
   shared_.queues.Enqueue(*std::move(call));
 }
 
-void FleetCore::CountAnswer(const absl::Status& answer, Instant start) {
-  if (answer.ok()) return shared_.metrics.ObserveSpan(kReserveSeconds, start, shared_.clock.Now());
-  const Refusal refusal = RefusalOf(answer);
-  shared_.metrics.Add(RefusalMetric(refusal));
-  if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) shared_.fleet_metrics.Add(kRefusedByLedger);
+void FleetCore::TakeAnswer(OrderCall& call, absl::Status status) {
+  call.status = std::move(status);
+  if (!call.timed) return;
+  FleetShared& shared = static_cast<FleetCore*>(call.core)->shared_;
+  if (call.status.ok()) return shared.metrics.ObserveSpan(kReserveSeconds, call.start, shared.clock.Now());
+  const Refusal refusal = RefusalOf(call.status);
+  shared.metrics.Add(RefusalMetric(refusal));
+  if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) shared.fleet_metrics.Add(kRefusedByLedger);
 }
 
 FleetCore::Stepped FleetCore::RefuseByLease(const OrderCall& asker) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "fleet_schema.h"
@@ -54,8 +55,8 @@ struct FleetCall {
 // A Take, Reserve or ReserveBasket.
 struct FleetGrantCall : FleetCall {
   OrderKind kind;
-  std::vector<OrderLine> lines;  // Ascending by SKU, each once.
-  std::vector<uint64_t> skus;    // Their ids in the tables.
+  absl::InlinedVector<OrderLine, 1> lines;  // Ascending by SKU, each once.
+  absl::InlinedVector<uint64_t, 1> skus;    // Their ids in the tables.
   std::string request_id;
   std::string buyer;
   absl::Duration ttl;

@@ -64,8 +64,8 @@ class FleetCore final : public InventoryCore {
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> NewGrant(OrderCall& asker);
   // The refusal of a request that a lease allows; nullopt: the ledger has to be asked. Does not block.
   Stepped RefuseByLease(const OrderCall& asker);
-  // Counts how the request was answered.
-  void CountAnswer(const absl::Status& answer, Instant start);
+  // Notes the answer to a call, and counts it if a lane was asked for units.
+  static void TakeAnswer(OrderCall& call, absl::Status status);
   void End(OrderId id, OrderState to, Done done);
   // Has a lane run a step until it has an answer, and blocks until then.
   absl::Status RunStep(std::function<Stepped(FleetLane&)> step, bool reads = false);

@@ -161,7 +161,7 @@ bool FleetGranter::Try(FleetGrants calls) {
     const bool holds = calls[i]->kind != OrderKind::kTake;
     shared_.metrics.Add(holds ? kReservations : kTakes);
     AnswerGranted(*calls[i], first + i, holds ? OrderState::kHeld : OrderState::kSold, outcome.now,
-                  holds ? TtlUs(calls[i]->ttl) : kNever);
+                  holds ? FleetMicros(calls[i]->ttl) : kNever);
   }
   return true;
 }

@@ -20,6 +20,7 @@ using inventory_internal::FleetHash;
 using inventory_internal::FleetHashLiteral;
 using inventory_internal::FleetKeys;
 using inventory_internal::FleetLedger;
+using inventory_internal::FleetMicros;
 using inventory_internal::OrderKind;
 using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlInto;
@@ -64,10 +65,6 @@ class Inserter {
   size_t count_ = 0;
   absl::Status status_;
 };
-
-int64_t Micros(absl::Duration span) {
-  return span == absl::InfiniteDuration() ? inventory_internal::kNever : absl::ToInt64Microseconds(span);
-}
 
 struct Totals {
   int64_t held = 0;
@@ -147,7 +144,7 @@ class Importer {
     const OrderKind kind = basket ? OrderKind::kBasket : taken ? OrderKind::kTake : OrderKind::kReserve;
     const OrderLine& first = order.lines[0];
     const bool held = order.state == OrderState::kHeld;
-    const int64_t ttl_us = Micros(order.ttl);
+    const int64_t ttl_us = FleetMicros(order.ttl);
     const int64_t ended_at = absl::ToUnixMicros(order.ended_at);
     const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
     const int64_t created_at = expires ? absl::ToUnixMicros(order.expires_at) - ttl_us : held ? now_ : ended_at;

@@ -30,10 +30,6 @@ constexpr int kRegisterAttempts = 16;
 // Statements of a transaction before those of the packet: SET, START TRANSACTION, UPDATE, SET.
 constexpr size_t kBefore = 4;
 
-int64_t RetentionUs(absl::Duration retention) {
-  return retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(retention);
-}
-
 }  // namespace
 
 FleetLane::FleetLane(const FleetLedger& ledger, int32_t index, MySqlConnection::Meanwhile meanwhile,
@@ -76,7 +72,7 @@ absl::Status FleetLane::Register() {
     const MySqlReply reply = connection_->Run(
         Concat("INSERT INTO ", ledger_.tables.lanes,
                " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
-               kFleetNow, ",", RetentionUs(ledger_.retention), ",", kFleetNow, " FROM ", ledger_.tables.fleet,
+               kFleetNow, ",", FleetMicros(ledger_.retention), ",", kFleetNow, " FROM ", ledger_.tables.fleet,
                " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
         Deadline());
     if (reply.error == kDuplicate) continue;
@@ -137,7 +133,7 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   const MySqlReply reply = connection_->Run(sql, MySqlInto(end), Deadline());
   CrashPoint("fleet: after the packet");
   FleetOutcome outcome = Interpret(script, reply, end);
-  usable_ = outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
+  usable_ = !outcome.is_away();
   return outcome;
 }
 

@@ -55,8 +55,10 @@ struct FleetOutcome {
   int64_t now = 0;  // kDone: the database's time in the transaction, in microseconds since 1970; 0 if it is not known.
   absl::Status status = absl::OkStatus();
 
+  // The ledger cannot be used.
+  bool is_away() const { return kind == Kind::kAway || kind == Kind::kUnknown; }
   // The packet or its reply was. With kAgain, the server was there again at once.
-  bool is_lost() const { return kind == Kind::kAway || kind == Kind::kUnknown || (kind == Kind::kAgain && error == 0); }
+  bool is_lost() const { return is_away() || (kind == Kind::kAgain && error == 0); }
 };
 
 // A writer of the ledger: a connection, and a row of `lanes`. Every transaction names the lane, its nonce and its

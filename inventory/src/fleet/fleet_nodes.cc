@@ -122,7 +122,7 @@ bool FleetNodeClient::Fill(uint64_t sku) {
     }
   }
   // Another outcome than these: another lane was faster, or it is tried again when a packet wants units.
-  return outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
+  return !outcome.is_away();
 }
 
 }  // namespace stockade::inventory_internal

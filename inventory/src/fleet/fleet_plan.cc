@@ -135,7 +135,13 @@ FleetPacket FleetEndPlanner::Packet(int32_t lane_index) const {
                           .sold = effect.sold});
   }
   // In the order of the tables in which all transactions lock rows.
-  return {{std::move(back)}, {std::move(ends)}, {std::move(buyers)}, {std::move(stock)}};
+  FleetPacket packet;
+  packet.reserve(4);
+  packet.push_back({std::move(back)});
+  packet.push_back({std::move(ends)});
+  packet.push_back({std::move(buyers)});
+  packet.push_back({std::move(stock)});
+  return packet;
 }
 
 std::map<uint64_t, FleetLatch> FleetEndPlanner::Limbo() const {
@@ -160,8 +166,6 @@ void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state
   call.done(absl::OkStatus());
 }
 
-int64_t TtlUs(absl::Duration ttl) { return ttl == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(ttl); }
-
 void AnswerGranted(FleetGrantCall& call, OrderId id, OrderState state, int64_t created_at, int64_t ttl_us) {
   call.asker->Make(
       {.id = id,
@@ -171,7 +175,8 @@ void AnswerGranted(FleetGrantCall& call, OrderId id, OrderState state, int64_t c
        .buyer = call.buyer,
        .sku = call.lines[0].sku,
        .quantity = call.lines[0].quantity,
-       .lines = call.kind == OrderKind::kBasket ? call.lines : std::vector<OrderLine>()});
+       .lines = call.kind == OrderKind::kBasket ? std::vector(call.lines.begin(), call.lines.end())
+                                                : std::vector<OrderLine>()});
   call.done(absl::OkStatus());
 }
 
@@ -287,7 +292,7 @@ absl::Status FleetGrantPlanner::CheckSame(const FleetGrantCall& call, const Flee
   const auto same_sku = [](const auto& a, const auto& b) { return a.first == b.first; };
   if (!std::ranges::equal(lines, order.lines, same_sku)) return differs("sku");
   if (lines != order.lines) return differs("quantity");
-  if (call.kind != OrderKind::kTake && TtlUs(call.ttl) != order.ttl_us) return differs("ttl");
+  if (call.kind != OrderKind::kTake && FleetMicros(call.ttl) != order.ttl_us) return differs("ttl");
   return absl::OkStatus();
 }
 
@@ -305,12 +310,14 @@ FleetPacket FleetGrantBatch::Packet(const FleetGrants& calls, OrderId first, boo
   statements::InsertRequests requests;
   std::map<std::pair<uint64_t, FleetHash>, int64_t> bought;
   statements::InsertOrders orders;
+  requests.rows.reserve(calls.size());
+  orders.rows.reserve(calls.size());
   OrderId id = first;
   for (const auto& call : calls) {
     requests.rows.emplace_back(call->request, id);
     if (is_imported) requests.fingerprints.push_back(call->imported_fingerprint);
     auto& order = orders.rows.emplace_back();
-    order = {id++, call->request, call->buyer_hash, call->kind, TtlUs(call->ttl), {}};
+    order = {id++, call->request, call->buyer_hash, call->kind, FleetMicros(call->ttl), {}};
     for (size_t i = 0; i < call->lines.size(); ++i) {
       const uint64_t sku = call->skus[i];
       order.lines.emplace_back(sku, call->lines[i].quantity);
@@ -321,7 +328,11 @@ FleetPacket FleetGrantBatch::Packet(const FleetGrants& calls, OrderId first, boo
   for (const auto& [key, units] : bought) {
     buyers.rows.push_back({key.first, key.second, units, payments.at(key.first).limit});
   }
-  FleetPacket packet = {{std::move(requests), kRequests}, {std::move(buyers), kBuyers}, {std::move(orders), kOrders}};
+  FleetPacket packet;
+  packet.reserve(kStock + payments.size());
+  packet.push_back({std::move(requests), kRequests});
+  packet.push_back({std::move(buyers), kBuyers});
+  packet.push_back({std::move(orders), kOrders});
   size_t tag = kStock;
   for (const auto& [sku, payment] : payments) {
     statements::Pay pay = payment;

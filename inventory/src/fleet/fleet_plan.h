@@ -128,7 +128,6 @@ struct FleetGrantBatch {
 };
 // Answers a request with its order.
 void AnswerGranted(FleetGrantCall& call, OrderId id, OrderState state, int64_t created_at, int64_t ttl_us);
-int64_t TtlUs(absl::Duration ttl);
 
 // Restocks a SKU, which must be whole. `request`: the hash of the id, and the order that stands for it.
 FleetPacket RestockPacket(uint64_t sku, const FleetSkuRow& row, int64_t units,

@@ -129,27 +129,24 @@ FleetOutcome FleetQueues::RunUntilKnown(FleetLane& lane, const FleetPacket& pack
   Backoff backoff(kFleetFirstPause, kFleetLongestPause, 0);
   while (outcome.kind == FleetOutcome::Kind::kUnknown && !lane.settled() && clock_.Now() < start + options_.patience) {
     NoteHealth(outcome.status);
-    {
-      const MutexLock lock(mutex_);
-      called_.NotifyAll();
-      WaitAwayLocked(backoff.Next());
-      if (stopping_) break;
-    }
+    if (!WaitAway(backoff.Next())) break;
     outcome = lane.Resume();
   }
   // Before the calls are answered, so that Health() agrees with the answers.
-  const bool failed = outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown;
-  NoteHealth(failed ? outcome.status : absl::OkStatus());
+  NoteHealth(outcome.is_away() ? outcome.status : absl::OkStatus());
   return outcome;
 }
 
-void FleetQueues::WaitAwayLocked(absl::Duration pause) {
+bool FleetQueues::WaitAway(absl::Duration pause) {
+  const MutexLock lock(mutex_);
+  called_.NotifyAll();  // Another lane's connection may be all right.
   const Instant until = clock_.Now() + pause;
   do {
     GiveUpLate();
     const Instant next = std::min(until, EndOfPatience());
     if (clock_.Now() < next) changed_.WaitUntil(clock_, mutex_, next);
   } while (clock_.Now() < until && !stopping_);
+  return !stopping_;
 }
 
 absl::Duration FleetQueues::GiveUpWhileConnecting() {

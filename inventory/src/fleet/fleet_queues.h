@@ -116,12 +116,9 @@ class FleetQueues {
 
   // Runs a transaction. Blocks until its outcome is known, or for at most the callers' patience.
   FleetOutcome RunUntilKnown(FleetLane& lane, const FleetPacket& packet);
-  // Blocks for so long after the ledger could not be used, and answers the calls whose patience ends.
-  void WaitAway(absl::Duration pause) {
-    const MutexLock lock(mutex_);
-    called_.NotifyAll();  // Another lane's connection may be all right.
-    WaitAwayLocked(pause);
-  }
+  // Blocks for so long after the ledger could not be used, and answers the calls whose patience ends. False: the lanes
+  // are to stop.
+  bool WaitAway(absl::Duration pause);
   // Answers the calls whose patience has ended while a lane connects. Returns when it is to be called again.
   absl::Duration GiveUpWhileConnecting();
   // Wakes all lanes, because there may be new work.
@@ -153,7 +150,6 @@ class FleetQueues {
   template <typename Call>
   std::vector<std::unique_ptr<Call>> TakeCalls(Queue<Call>& queue, size_t most_lines) const;
   bool TakeLargeTurn(bool by_upkeep) STOCKADE_REQUIRES(mutex_);
-  void WaitAwayLocked(absl::Duration pause) STOCKADE_REQUIRES(mutex_);
   void GiveUpLate() STOCKADE_REQUIRES(mutex_);
   template <typename Call>
   void GiveUpLate(Queue<Call>& queue) STOCKADE_REQUIRES(mutex_);

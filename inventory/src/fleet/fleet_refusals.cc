@@ -35,7 +35,7 @@ void FleetLatcher::LatchEmpty(const FleetSkuRows& skus, const absl::flat_hash_se
     }
     CrashPoint("fleet: before the latch");
     const FleetOutcome outcome = shared_.queues.RunUntilKnown(lane_, *packet);
-    if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) return;
+    if (outcome.is_away()) return;
     if (outcome.kind != FleetOutcome::Kind::kDone) continue;
     shared_.fleet_metrics.Add(kSkusLatched);
     FleetSkuRows rows;
@@ -75,14 +75,11 @@ bool FleetLatcher::MoveLimbo(const FleetSoldOut::Move& move) {
   CrashPoint("fleet: before limbo is moved");
   const FleetOutcome outcome = shared_.queues.RunUntilKnown(lane_, MovePacket(move));
   CrashPoint("fleet: after limbo was moved");
-  switch (outcome.kind) {
-    case FleetOutcome::Kind::kDone: shared_.fleet_metrics.Add(kLimboMoves); [[fallthrough]];
-    case FleetOutcome::Kind::kSurprise: shared_.sold_out.NoteMoved(move); return true;
-    case FleetOutcome::Kind::kAgain: return true;  // Comes again.
-    case FleetOutcome::Kind::kAway:
-    case FleetOutcome::Kind::kUnknown: return false;
+  if (outcome.kind == FleetOutcome::Kind::kDone) shared_.fleet_metrics.Add(kLimboMoves);
+  if (outcome.kind == FleetOutcome::Kind::kDone || outcome.kind == FleetOutcome::Kind::kSurprise) {
+    shared_.sold_out.NoteMoved(move);
   }
-  return false;
+  return !outcome.is_away();  // A move that was not noted comes again.
 }
 
 bool FleetLatcher::LoadIds(uint64_t sku, IdsLoad& load) {

@@ -50,8 +50,6 @@ constexpr std::string_view kLinesKey = "KEY by_sku (sku_id, order_id)";
 constexpr const char* kLaneColumns[] = {"retention_us BIGINT NOT NULL DEFAULT 86400000000",
                                         "seen_at BIGINT NOT NULL DEFAULT 0"};
 
-std::string Table(std::string_view prefix, std::string_view name) { return Concat("`", prefix, "_", name, "`"); }
-
 // MySQL's names of constraints are unique in a schema.
 std::string Constraint(std::string_view prefix, std::string_view name, std::string_view rule) {
   return Concat("CONSTRAINT `", prefix, "_", name, "` CHECK (", rule, ")");
@@ -142,18 +140,6 @@ absl::Status CheckServer(const std::map<std::string, std::string>& settings) {
 
 }  // namespace
 
-FleetTables::FleetTables(std::string_view prefix)
-    : fleet(Table(prefix, "fleet")),
-      lanes(Table(prefix, "lanes")),
-      skus(Table(prefix, "skus")),
-      stock(Table(prefix, "stock")),
-      requests(Table(prefix, "requests")),
-      orders(Table(prefix, "orders")),
-      order_lines(Table(prefix, "order_lines")),
-      buyers(Table(prefix, "buyers")),
-      forgotten(Table(prefix, "forgotten")),
-      nodes(Table(prefix, "nodes")) {}
-
 uint64_t FleetKeys::SkuId(std::string_view name) const { return RequestFingerprint(sku)(name) >> 1; }
 
 FleetHash FleetKeys::RequestHash(std::string_view request_id) const { return HashOf(request, request_id); }
@@ -191,9 +177,9 @@ std::string CreateTable(std::string_view table, std::string_view columns) {
 }
 
 // Of the fleet, its lanes and its SKUs.
-std::string SkusSchema(const FleetTables& tables, std::string_view prefix) {
+std::string SkusSchema(const FleetTables& tables) {
   const auto constraint = [&](std::string_view name, std::string_view rule) {
-    return Concat("  ", Constraint(prefix, name, rule));
+    return Concat("  ", Constraint(tables.prefix, name, rule));
   };
   return Concat(
       CreateTable(tables.fleet,
@@ -228,7 +214,7 @@ std::string SkusSchema(const FleetTables& tables, std::string_view prefix) {
                                        constraint("paid", "units >= 0"), ",\n", constraint("latched", kLatchedRule))));
 }
 
-std::string OrdersSchema(const FleetTables& tables, std::string_view prefix) {
+std::string OrdersSchema(const FleetTables& tables) {
   return Concat(CreateTable(tables.requests,
                             "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
                             "  order_id BIGINT UNSIGNED NOT NULL"),
@@ -255,7 +241,7 @@ std::string OrdersSchema(const FleetTables& tables, std::string_view prefix) {
                                                   "  units BIGINT NOT NULL,\n"
                                                   "  most BIGINT NOT NULL,\n"
                                                   "  PRIMARY KEY (sku_id, buyer),\n",
-                                                  "  ", Constraint(prefix, "within", "units <= most"))),
+                                                  "  ", Constraint(tables.prefix, "within", "units <= most"))),
                 CreateTable(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"),
                 CreateTable(tables.nodes,
                             "  node_id INT NOT NULL PRIMARY KEY,\n"
@@ -267,7 +253,7 @@ std::string OrdersSchema(const FleetTables& tables, std::string_view prefix) {
 
 std::string FleetSchema(std::string_view prefix) {
   const FleetTables tables(prefix);
-  return SkusSchema(tables, prefix) + OrdersSchema(tables, prefix);
+  return SkusSchema(tables) + OrdersSchema(tables);
 }
 
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
@@ -312,7 +298,7 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
     reply = connection.Run(Concat(found("COLUMNS", "COLUMN_NAME"), " UNION ALL ", found("STATISTICS", "INDEX_NAME")),
                            MySqlInto(is_there), deadline);
     if (!reply.status.ok() || !is_there.empty()) continue;
-    reply = connection.Run(Concat("ALTER TABLE ", Table(prefix, table), " ", alter), deadline);
+    reply = connection.Run(Concat("ALTER TABLE ", tables.Named(table), " ", alter), deadline);
   }
   if (!reply.status.ok()) return reply.status;
   // Code of version 1 works with these tables.
@@ -378,7 +364,8 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
   const auto wrong = [&](std::string_view what) {
     return absl::FailedPreconditionError(Concat("the fleet '", prefix, "' ", what));
   };
-  const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, FleetTables(prefix).fleet, deadline);
+  const FleetTables tables(prefix);
+  const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, tables.fleet, deadline);
   if (!row.ok()) return row.status();
   if (row->version < kFleetSchemaVersion || row->oldest_code > kFleetSchemaVersion) {
     return wrong(
@@ -387,13 +374,13 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
                row->version < kFleetSchemaVersion ? "; FleetInventory::Migrate() brings them up to date" : ""));
   }
 
-  if (absl::Status rights = CheckFleetRights(connection, FleetTables(prefix), deadline); !rights.ok()) return rights;
+  if (absl::Status rights = CheckFleetRights(connection, tables, deadline); !rights.ok()) return rights;
   // The tables of information_schema do not show them to a user with rights on single tables only. MySQL says in the
   // same line whether one is not enforced; MariaDB always enforces those that it knows.
   for (const auto& [table, name] : kConstraints) {
     std::tuple<std::string, std::string> definition;
     const MySqlReply reply =
-        connection.Run(Concat("SHOW CREATE TABLE ", Table(prefix, table)), MySqlInto(definition), deadline);
+        connection.Run(Concat("SHOW CREATE TABLE ", tables.Named(table)), MySqlInto(definition), deadline);
     if (!reply.status.ok()) return reply.status;
     const std::string whole = Concat(prefix, "_", name);
     const std::string& text = std::get<1>(definition);

@@ -47,20 +47,26 @@ inline constexpr std::string_view kFleetNow = "TIMESTAMPDIFF(MICROSECOND,'1970-0
 // `at` of an order that never expires.
 inline constexpr int64_t kNever = INT64_MAX;
 
+inline int64_t FleetMicros(absl::Duration span) {
+  return span == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(span);
+}
+
 // The names of the tables of one fleet, quoted. docs/FLEET_INVENTORY.md describes the columns.
 struct FleetTables {
-  explicit FleetTables(std::string_view prefix);
+  explicit FleetTables(std::string_view fleet_prefix) : prefix(fleet_prefix) {}
+  std::string Named(std::string_view name) const { return Concat("`", prefix, "_", name, "`"); }
 
-  std::string fleet;
-  std::string lanes;
-  std::string skus;
-  std::string stock;
-  std::string requests;
-  std::string orders;
-  std::string order_lines;
-  std::string buyers;
-  std::string forgotten;
-  std::string nodes;
+  std::string prefix;
+  std::string fleet = Named("fleet");
+  std::string lanes = Named("lanes");
+  std::string skus = Named("skus");
+  std::string stock = Named("stock");
+  std::string requests = Named("requests");
+  std::string orders = Named("orders");
+  std::string order_lines = Named("order_lines");
+  std::string buyers = Named("buyers");
+  std::string forgotten = Named("forgotten");
+  std::string nodes = Named("nodes");
 };
 
 // A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros. Compares

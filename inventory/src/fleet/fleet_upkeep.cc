@@ -196,7 +196,7 @@ void FleetJanitor::Tidy(bool& is_more) {
   // As long as any process that is alive has promised it. One counts as alive for its retention after its last sign.
   std::optional<int64_t> retention;
   if (!ReadRetention(lane_, retention)) return;
-  const int64_t longest = std::max(FleetClamp(retention.value_or(0)), TtlUs(shared_.options.retention));
+  const int64_t longest = std::max(FleetClamp(retention.value_or(0)), FleetMicros(shared_.options.retention));
   if (longest >= kMaxUnits) return;
   // As FindDue() has it, of the entries of ended orders.
   const bool is_whole = due_.now < due_.forgot_at || due_.now - due_.forgot_at > kSweepUs;
