@@ -44,8 +44,7 @@ absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, Jo
 
 absl::StatusOr<bool> JournalPruner::IsDue(int64_t before_us, uint64_t last_position) {
   if (last_position < start_.position + kStep || not_due_us_ >= before_us) return false;
-  find_row_.Bind(1, static_cast<int64_t>(start_.position + kStep));
-  const absl::StatusOr<bool> row = find_row_.Step();
+  const absl::StatusOr<bool> row = find_row_.With(start_.position + kStep).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::DataLossError(Concat("journal: position ", start_.position + kStep, " is missing"));
   not_due_us_ = find_row_.Int(0);
@@ -101,38 +100,29 @@ absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
   if (row.kind == Kind::kRestock && row.order_id != 0) return ForgetRestock(row, fold);
   if (row.kind != Kind::kRemoveSku) return absl::OkStatus();
   fold.removed.insert(row.lines[0].sku);
-  delete_bought_.Bind(1, row.lines[0].sku);
-  return delete_bought_.Run();
+  return delete_bought_.With(row.lines[0].sku).Run();
 }
 
 absl::Status JournalPruner::ForgetOrder(const JournalRow& ending, Fold& fold) {
-  const auto order_id = static_cast<int64_t>(ending.order_id);
   if (ending.basket) {
-    delete_lines_.Bind(1, order_id);
-    if (absl::Status status = delete_lines_.Run(); !status.ok()) return status;
+    if (absl::Status status = delete_lines_.With(ending.order_id).Run(); !status.ok()) return status;
   }
-  delete_order_.Bind(1, order_id);
-  const absl::StatusOr<bool> row = delete_order_.Step();
+  const absl::StatusOr<bool> row = delete_order_.With(ending.order_id).Step();
   if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", order_id, ", which has not ended"));
+  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", ending.order_id, ", which has not ended"));
   fold.requests.push_back(fingerprint_(delete_order_.Text(0)));
   fold.last_id = std::max(fold.last_id, ending.order_id);
   const std::string buyer(delete_order_.Text(1));
   absl::Status status = delete_order_.Run();
   if (StateAfter(ending.kind) != OrderState::kSold) return status;
   for (const OrderLine& line : ending.lines) {
-    if (!status.ok()) return status;
-    add_bought_.Bind(1, line.sku);
-    add_bought_.Bind(2, buyer);
-    add_bought_.Bind(3, line.quantity);
-    status = add_bought_.Run();
+    if (status.ok()) status = add_bought_.With(line.sku, buyer, line.quantity).Run();
   }
   return status;
 }
 
 absl::Status JournalPruner::ForgetRestock(const JournalRow& row, Fold& fold) {
-  delete_restock_.Bind(1, static_cast<int64_t>(row.position));
-  const absl::StatusOr<bool> found = delete_restock_.Step();
+  const absl::StatusOr<bool> found = delete_restock_.With(row.position).Step();
   if (!found.ok()) return found.status();
   if (!*found) return absl::DataLossError(Concat("journal: restock ", row.order_id, " is not in its table"));
   fold.requests.push_back(fingerprint_(delete_restock_.Text(0)));
@@ -143,26 +133,17 @@ absl::Status JournalPruner::ForgetRestock(const JournalRow& row, Fold& fold) {
 absl::Status JournalPruner::Write(const Fold& fold) {
   absl::Status status;
   for (const auto& [sku, change] : fold.skus) {
-    update_sku_.Bind(1, sku);
-    update_sku_.Bind(2, change.granted());
-    update_sku_.Bind(3, change.available);
-    update_sku_.Bind(4, int64_t{Removed(sku, fold)});
-    update_sku_.Bind(5, change.sold);
-    if (status = update_sku_.Run(); !status.ok()) return status;
+    status = update_sku_.With(sku, change.granted(), change.available, Removed(sku, fold), change.sold).Run();
+    if (!status.ok()) return status;
   }
-  const auto end = static_cast<int64_t>(fold.end);
   if (!fold.requests.empty()) {
     const std::string blob = ToBlob(fold.requests);
-    insert_forgotten_.Bind(1, end);
-    insert_forgotten_.BindBlob(2, blob);
+    insert_forgotten_.With(fold.end).BindBlob(2, blob);
     if (status = insert_forgotten_.Run(); !status.ok()) return status;
   }
-  update_start_.Bind(1, end);
-  update_start_.Bind(2, static_cast<int64_t>(fold.last_id));
-  status = update_start_.Run();
+  status = update_start_.With(fold.end, fold.last_id).Run();
   for (SqliteStatement* const statement : {&delete_journal_lines_, &delete_journal_}) {
-    statement->Bind(1, end);
-    if (status.ok()) status = statement->Run();
+    if (status.ok()) status = statement->With(fold.end).Run();
   }
   return status;
 }

@@ -29,6 +29,14 @@ absl::Status CheckLimits(const LedgerRecord& record) {
   return within;
 }
 
+// Of a row; NULL for a basket.
+std::optional<std::string_view> SkuOf(const OrderLine* single) {
+  return single == nullptr ? std::nullopt : std::optional<std::string_view>(single->sku);
+}
+std::optional<int64_t> QuantityOf(const OrderLine* single) {
+  return single == nullptr ? std::nullopt : std::optional(single->quantity);
+}
+
 }  // namespace
 
 using Kind = LedgerRecord::Kind;
@@ -132,20 +140,13 @@ absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
 
 absl::Status RecordApplier::WriteRestock(const LedgerRecord& record, Place place) {
   if (absl::Status added = AddRequest(record.request_id); !added.ok()) return added;
-  insert_restock_.Bind(1, static_cast<int64_t>(record.order_id));
-  insert_restock_.Bind(2, record.request_id);
-  insert_restock_.Bind(3, record.lines[0].sku);
-  insert_restock_.Bind(4, record.lines[0].quantity);
-  insert_restock_.Bind(5, place.at_us);
-  insert_restock_.Bind(6, static_cast<int64_t>(place.position));
-  return insert_restock_.Run();
+  const OrderLine& line = record.lines[0];
+  return insert_restock_.With(record.order_id, record.request_id, line.sku, line.quantity, place.at_us, place.position)
+      .Run();
 }
 
 absl::Status RecordApplier::EndOrder(const LedgerRecord& record, OrderState state, Place place) {
-  settle_order_.Bind(1, static_cast<int64_t>(record.order_id));
-  settle_order_.Bind(2, StateName(state));
-  settle_order_.Bind(3, place.at_us);
-  const absl::StatusOr<bool> row = settle_order_.Step();
+  const absl::StatusOr<bool> row = settle_order_.With(record.order_id, StateName(state), place.at_us).Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::FailedPreconditionError("no such order is held");
   const bool basket = settle_order_.IsNull(0);
@@ -165,18 +166,11 @@ absl::Status RecordApplier::Move(const LedgerRecord& record, const OrderLine& li
   const absl::StatusOr<const Balance*> balance = balances_.Apply(record.kind, line.sku, line.quantity);
   if (!balance.ok()) return balance.status();
   if (record.kind == Kind::kAddSku) {
-    insert_sku_.Bind(1, line.sku);
-    insert_sku_.Bind(2, line.quantity);
-    insert_sku_.Bind(3, int64_t{record.shards});
-    insert_sku_.Bind(4, record.per_buyer_limit);
-    return insert_sku_.Run();
+    return insert_sku_.With(line.sku, line.quantity, record.shards, record.per_buyer_limit).Run();
   }
   const Transfer transfer = TransferOf(record.kind, (*balance)->on_sale);
   if (transfer.from != Account::kOutside && transfer.to != Account::kOutside) return absl::OkStatus();
-  update_sku_.Bind(1, line.sku);
-  update_sku_.Bind(2, (*balance)->granted());
-  update_sku_.Bind(3, int64_t{!(*balance)->on_sale});
-  return update_sku_.Run();
+  return update_sku_.With(line.sku, (*balance)->granted(), !(*balance)->on_sale).Run();
 }
 
 absl::Status RecordApplier::AddRequest(const std::string& request_id) {
@@ -186,8 +180,7 @@ absl::Status RecordApplier::AddRequest(const std::string& request_id) {
     return absl::OkStatus();
   }
   // Another id may have the same fingerprint, once in a thousand years. It takes a walk through all orders.
-  find_request_.Bind(1, request_id);
-  const absl::StatusOr<bool> found = find_request_.Step();
+  const absl::StatusOr<bool> found = find_request_.With(request_id).Step();
   if (!found.ok()) return found.status();
   if (!*found) return absl::OkStatus();
   const int64_t order_id = find_request_.Int(0);
@@ -199,44 +192,21 @@ absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, OrderState st
                                        Place place) {
   if (absl::Status added = AddRequest(record.request_id); !added.ok()) return added;
   const bool reserved = state == OrderState::kHeld;
-  insert_order_.Bind(1, static_cast<int64_t>(record.order_id));
-  insert_order_.Bind(2, record.request_id);
-  if (single == nullptr) {
-    insert_order_.BindNull(3);
-    insert_order_.BindNull(4);
-  } else {
-    insert_order_.Bind(3, single->sku);
-    insert_order_.Bind(4, single->quantity);
-  }
-  insert_order_.Bind(5, record.buyer);
-  insert_order_.Bind(6, StateName(state));
-  insert_order_.Bind(7, int64_t{reserved});
-  if (reserved && record.expires_at != absl::InfiniteFuture()) {
-    insert_order_.Bind(8, absl::ToUnixMicros(record.expires_at));
-  } else {
-    insert_order_.BindNull(8);
-  }
-  if (reserved && record.ttl != absl::InfiniteDuration()) {
-    insert_order_.Bind(9, absl::ToInt64Microseconds(record.ttl));
-  } else {
-    insert_order_.BindNull(9);
-  }
-  insert_order_.Bind(10, place.at_us);
-  if (reserved) {
-    insert_order_.BindNull(11);
-  } else {
-    insert_order_.Bind(11, place.at_us);
-  }
-  insert_order_.Bind(12, static_cast<int64_t>(place.position));
-  absl::Status status = insert_order_.Run();
+  std::optional<int64_t> expires_at_us;
+  std::optional<int64_t> ttl_us;
+  std::optional<int64_t> settled_at_us;
+  if (reserved && record.expires_at != absl::InfiniteFuture()) expires_at_us = absl::ToUnixMicros(record.expires_at);
+  if (reserved && record.ttl != absl::InfiniteDuration()) ttl_us = absl::ToInt64Microseconds(record.ttl);
+  if (!reserved) settled_at_us = place.at_us;
+  absl::Status status =
+      insert_order_
+          .With(record.order_id, record.request_id, SkuOf(single), QuantityOf(single), record.buyer, StateName(state),
+                reserved, expires_at_us, ttl_us, place.at_us, settled_at_us, place.position)
+          .Run();
   int64_t number = 0;
   for (const OrderLine& line : record.lines) {
     if (!status.ok() || single != nullptr) break;
-    insert_line_.Bind(1, static_cast<int64_t>(record.order_id));
-    insert_line_.Bind(2, ++number);
-    insert_line_.Bind(3, line.sku);
-    insert_line_.Bind(4, line.quantity);
-    status = insert_line_.Run();
+    status = insert_line_.With(record.order_id, ++number, line.sku, line.quantity).Run();
     // Of a SKU that it has a line of already.
     if (!status.ok()) return absl::Status(status.code(), Concat("SKU '", line.sku, "': ", status.message()));
   }
@@ -244,28 +214,16 @@ absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, OrderState st
 }
 
 absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place, const OrderLine* single) {
-  insert_journal_.Bind(1, static_cast<int64_t>(place.position));
-  insert_journal_.Bind(2, place.at_us);
-  insert_journal_.Bind(3, KindName(record.kind));
-  const bool of_sku = !StateAfter(record.kind).has_value();
-  if (of_sku && (record.kind != Kind::kRestock || record.request_id.empty())) {
-    insert_journal_.BindNull(4);
-  } else {
-    insert_journal_.Bind(4, static_cast<int64_t>(record.order_id));
-  }
-  if (single != nullptr) {
-    insert_journal_.Bind(5, single->sku);
-    insert_journal_.Bind(6, single->quantity);
-  } else {
-    insert_journal_.BindNull(5);
-    insert_journal_.BindNull(6);
-  }
-  return insert_journal_.Run();
+  std::optional<uint64_t> order_id;
+  const bool of_order = StateAfter(record.kind).has_value();
+  if (of_order || (record.kind == Kind::kRestock && !record.request_id.empty())) order_id = record.order_id;
+  return insert_journal_
+      .With(place.position, place.at_us, KindName(record.kind), order_id, SkuOf(single), QuantityOf(single))
+      .Run();
 }
 
 absl::StatusOr<OrderLines> RecordApplier::WriteJournalLines(uint64_t order_id, uint64_t position) {
-  insert_journal_lines_.Bind(1, static_cast<int64_t>(position));
-  insert_journal_lines_.Bind(2, static_cast<int64_t>(order_id));
+  insert_journal_lines_.With(position, order_id);
   OrderLines lines;
   absl::StatusOr<bool> row;
   while ((row = insert_journal_lines_.Step()).ok() && *row) {

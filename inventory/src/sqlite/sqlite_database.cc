@@ -73,10 +73,6 @@ void SqliteStatement::KeepError(int code) {
   if (bind_error_ == SQLITE_OK) bind_error_ = code;
 }
 
-void SqliteStatement::Bind(int parameter, int64_t value) {
-  KeepError(sqlite3_bind_int64(statement_.get(), parameter, value));
-}
-
 void SqliteStatement::Bind(int parameter, std::string_view text) {
   // A null pointer would bind NULL.
   const char* const data = text.empty() ? "" : text.data();
@@ -87,8 +83,6 @@ void SqliteStatement::BindBlob(int parameter, std::string_view bytes) {
   const char* const data = bytes.empty() ? "" : bytes.data();
   KeepError(sqlite3_bind_blob64(statement_.get(), parameter, data, bytes.size(), SQLITE_STATIC));
 }
-
-void SqliteStatement::BindNull(int parameter) { KeepError(sqlite3_bind_null(statement_.get(), parameter)); }
 
 absl::StatusOr<bool> SqliteStatement::Step() {
   int code = std::exchange(bind_error_, SQLITE_OK);

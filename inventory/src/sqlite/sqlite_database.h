@@ -3,8 +3,10 @@
 
 #include <sqlite3.h>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,11 +24,15 @@ class SqliteStatement {
   SqliteStatement() = default;
   explicit SqliteStatement(sqlite3_stmt* statement) : statement_(statement) {}
 
+  // Binds the parameters from the first one on; nullopt is NULL.
+  template <typename... Values>
+  SqliteStatement& With(const Values&... values) {
+    int parameter = 0;
+    (Bind(++parameter, values), ...);
+    return *this;
+  }
   // Parameters count from 1.
-  void Bind(int parameter, int64_t value);
-  void Bind(int parameter, std::string_view text);
   void BindBlob(int parameter, std::string_view bytes);
-  void BindNull(int parameter);
 
   // True: there is a row to read. False: done, and reset. An error resets too.
   absl::StatusOr<bool> Step();
@@ -45,6 +51,14 @@ class SqliteStatement {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
 
+  void Bind(int parameter, std::integral auto value) {
+    KeepError(sqlite3_bind_int64(statement_.get(), parameter, static_cast<int64_t>(value)));
+  }
+  void Bind(int parameter, std::string_view text);
+  template <typename Value>
+  void Bind(int parameter, const std::optional<Value>& value) {
+    value.has_value() ? Bind(parameter, *value) : KeepError(sqlite3_bind_null(statement_.get(), parameter));
+  }
   void KeepError(int code);
 
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
