@@ -87,23 +87,15 @@ absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t 
   if (status.ok()) status = ApplyAll(batch, {first_position, absl::ToUnixMicros(at)});
   CrashPoint("writer: records applied, before the commit");
   if (status.ok()) status = commit_.Run();
-  if (!status.ok()) {
-    RollBack();
-    return database_->RollBackAfter(std::move(status));
+  if (status.ok()) {
+    balances_.Keep();
+  } else {
+    balances_.RollBack();
+    Forget(new_requests_);
+    status = database_->RollBackAfter(std::move(status));
   }
-  Keep();
+  new_requests_.clear();
   return status;
-}
-
-void RecordApplier::Keep() {
-  balances_.Keep();
-  new_requests_.clear();
-}
-
-void RecordApplier::RollBack() {
-  balances_.RollBack();
-  Forget(new_requests_);
-  new_requests_.clear();
 }
 
 absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place place) {

@@ -46,8 +46,6 @@ class RecordApplier {
   RecordApplier(SqliteDatabase& database, RequestFingerprint fingerprint)
       : database_(&database), fingerprint_(fingerprint) {}
 
-  void Keep();
-  void RollBack();
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
   absl::Status EndOrder(const LedgerRecord& record, OrderState state, Place place);
