@@ -144,6 +144,12 @@ struct File {
 File& Of(sqlite3_file* file) { return *reinterpret_cast<File*>(file); }
 sqlite3_file* Base(sqlite3_file* file) { return Of(file).base(); }
 
+// Hands a call on as it is.
+template <auto kMethod, typename... Arguments>
+int Pass(sqlite3_file* file, Arguments... arguments) {
+  return (Base(file)->pMethods->*kMethod)(Base(file), arguments...);
+}
+
 int Close(sqlite3_file* file) {
   const int code = Base(file)->pMethods->xClose(Base(file));
   std::destroy_at(&Of(file));
@@ -205,13 +211,6 @@ int Sync(sqlite3_file* file, int flags) {
   return Base(file)->pMethods->xSync(Base(file), flags);
 }
 
-int FileSize(sqlite3_file* file, sqlite3_int64* size) { return Base(file)->pMethods->xFileSize(Base(file), size); }
-int Lock(sqlite3_file* file, int level) { return Base(file)->pMethods->xLock(Base(file), level); }
-int Unlock(sqlite3_file* file, int level) { return Base(file)->pMethods->xUnlock(Base(file), level); }
-int CheckReservedLock(sqlite3_file* file, int* result) {
-  return Base(file)->pMethods->xCheckReservedLock(Base(file), result);
-}
-
 int FileControl(sqlite3_file* self, int operation, void* argument) {
   File& file = Of(self);
   switch (operation) {
@@ -225,10 +224,6 @@ int FileControl(sqlite3_file* self, int operation, void* argument) {
   }
 }
 
-int SectorSize(sqlite3_file* file) { return Base(file)->pMethods->xSectorSize(Base(file)); }
-
-int DeviceCharacteristics(sqlite3_file* file) { return Base(file)->pMethods->xDeviceCharacteristics(Base(file)); }
-
 // Version 1: no shared memory, no memory maps.
 constexpr sqlite3_io_methods kMethods = {
     .iVersion = 1,
@@ -237,13 +232,13 @@ constexpr sqlite3_io_methods kMethods = {
     .xWrite = Write,
     .xTruncate = Truncate,
     .xSync = Sync,
-    .xFileSize = FileSize,
-    .xLock = Lock,
-    .xUnlock = Unlock,
-    .xCheckReservedLock = CheckReservedLock,
+    .xFileSize = Pass<&sqlite3_io_methods::xFileSize>,
+    .xLock = Pass<&sqlite3_io_methods::xLock>,
+    .xUnlock = Pass<&sqlite3_io_methods::xUnlock>,
+    .xCheckReservedLock = Pass<&sqlite3_io_methods::xCheckReservedLock>,
     .xFileControl = FileControl,
-    .xSectorSize = SectorSize,
-    .xDeviceCharacteristics = DeviceCharacteristics,
+    .xSectorSize = Pass<&sqlite3_io_methods::xSectorSize>,
+    .xDeviceCharacteristics = Pass<&sqlite3_io_methods::xDeviceCharacteristics>,
     .xShmMap = nullptr,
     .xShmLock = nullptr,
     .xShmBarrier = nullptr,
@@ -254,6 +249,12 @@ constexpr sqlite3_io_methods kMethods = {
 
 // Not kept: a test replaces the default.
 sqlite3_vfs* BaseVfs() { return sqlite3_vfs_find(nullptr); }
+
+template <auto kMethod, typename... Arguments>
+int PassToVfs(sqlite3_vfs*, Arguments... arguments) {
+  sqlite3_vfs* const base = BaseVfs();
+  return (base->*kMethod)(base, arguments...);
+}
 
 // Why no file can be made at `name`. When SQLite's own VFS cannot make a file, it tries to open it for reading, and
 // leaves in errno that there is none.
@@ -287,18 +288,6 @@ int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out
   return SQLITE_OK;
 }
 
-int Remove(sqlite3_vfs*, const char* name, int sync) { return BaseVfs()->xDelete(BaseVfs(), name, sync); }
-int Access(sqlite3_vfs*, const char* name, int flags, int* result) {
-  return BaseVfs()->xAccess(BaseVfs(), name, flags, result);
-}
-int FullPathname(sqlite3_vfs*, const char* name, int size, char* out) {
-  return BaseVfs()->xFullPathname(BaseVfs(), name, size, out);
-}
-int Randomness(sqlite3_vfs*, int size, char* out) { return BaseVfs()->xRandomness(BaseVfs(), size, out); }
-int Sleep(sqlite3_vfs*, int microseconds) { return BaseVfs()->xSleep(BaseVfs(), microseconds); }
-int CurrentTime(sqlite3_vfs*, double* days) { return BaseVfs()->xCurrentTime(BaseVfs(), days); }
-int GetLastError(sqlite3_vfs*, int size, char* out) { return BaseVfs()->xGetLastError(BaseVfs(), size, out); }
-
 }  // namespace
 
 const char* ChecksumVfs::Name() {
@@ -310,13 +299,13 @@ const char* ChecksumVfs::Name() {
     made->mxPathname = BaseVfs()->mxPathname;
     made->zName = "stockade-checksum";
     made->xOpen = Open;
-    made->xDelete = Remove;
-    made->xAccess = Access;
-    made->xFullPathname = FullPathname;
-    made->xRandomness = Randomness;
-    made->xSleep = Sleep;
-    made->xCurrentTime = CurrentTime;
-    made->xGetLastError = GetLastError;
+    made->xDelete = PassToVfs<&sqlite3_vfs::xDelete>;
+    made->xAccess = PassToVfs<&sqlite3_vfs::xAccess>;
+    made->xFullPathname = PassToVfs<&sqlite3_vfs::xFullPathname>;
+    made->xRandomness = PassToVfs<&sqlite3_vfs::xRandomness>;
+    made->xSleep = PassToVfs<&sqlite3_vfs::xSleep>;
+    made->xCurrentTime = PassToVfs<&sqlite3_vfs::xCurrentTime>;
+    made->xGetLastError = PassToVfs<&sqlite3_vfs::xGetLastError>;
     sqlite3_vfs_register(made, 0);
     return made;
   }();
