@@ -149,12 +149,8 @@ class LocalCore final : public InventoryCore {
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
   // `without_buyer`: units of the SKU that forgotten orders have sold, less those of the buyers before this one.
   absl::Status RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer);
-  struct RecoveryTime {
-    Instant now;
-    absl::Time wall;
-  };
-  absl::Status RecoverOrder(LedgerState::Order& order, RecoveryTime time);
-  absl::Status RecoverRestock(const LedgerState::Restock& restock, RecoveryTime time);
+  // Or a restock, as its OrderRecord has it.
+  absl::Status RecoverOrder(LedgerState::Order& order, Instant now, absl::Time wall);
 
   struct CrashPoints {
     std::string_view before;

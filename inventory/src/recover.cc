@@ -9,15 +9,9 @@
 namespace stockade::inventory_internal {
 namespace {
 
-// An order or a restock.
-struct Ended {
-  absl::Time at;
-  const LedgerState::Restock* restock = nullptr;
-  LedgerState::Order* order = nullptr;
-};
+using Kind = LedgerRecord::Kind;
 
 absl::Status CheckShape(const LedgerState::Order& order) {
-  using Kind = LedgerRecord::Kind;
   if (order.kind == Kind::kReserveBasket ? order.lines.empty() : order.lines.size() != 1) {
     return absl::DataLossError(Concat(" has ", order.lines.size(), " lines"));
   }
@@ -68,16 +62,29 @@ absl::Status LocalCore::RecoverFromLedger() {
   for (const LedgerState::Bought& bought : state.bought) {
     if (absl::Status added = RecoverBought(bought, without_buyer[bought.sku]); !added.ok()) return added;
   }
+  std::vector<LedgerState::Order> restocks;
+  restocks.reserve(state.restocks.size());
+  for (auto& [order_id, request_id, sku, quantity, at] : state.restocks) {
+    if (quantity < 1) {
+      return absl::DataLossError(Concat("Inventory '", name_, "': restock ", order_id, " has ", quantity, " units"));
+    }
+    restocks.push_back({.order_id = order_id,
+                        .kind = Kind::kRestock,
+                        .request_id = std::move(request_id),
+                        .lines = {{.sku = std::move(sku), .quantity = quantity}},
+                        .state = OrderState::kSold,
+                        .ended_at = at});
+  }
   // As they ended, which is the order in which they are forgotten.
-  std::vector<Ended> ended;
-  ended.reserve(state.orders.size() + state.restocks.size());
-  for (const LedgerState::Restock& restock : state.restocks) ended.push_back({.at = restock.at, .restock = &restock});
-  for (LedgerState::Order& order : state.orders) ended.push_back({.at = order.ended_at, .order = &order});
-  std::ranges::stable_sort(ended, {}, &Ended::at);
-  const RecoveryTime time{.now = clock_->Now(), .wall = clock_->WallNow()};
-  for (const Ended& one : ended) {
-    absl::Status added = one.order == nullptr ? RecoverRestock(*one.restock, time) : RecoverOrder(*one.order, time);
-    if (!added.ok()) return added;
+  std::vector<LedgerState::Order*> ended;
+  ended.reserve(state.orders.size() + restocks.size());
+  for (LedgerState::Order& restock : restocks) ended.push_back(&restock);
+  for (LedgerState::Order& order : state.orders) ended.push_back(&order);
+  std::ranges::stable_sort(ended, {}, &LedgerState::Order::ended_at);
+  const Instant now = clock_->Now();
+  const absl::Time wall = clock_->WallNow();
+  for (LedgerState::Order* const order : ended) {
+    if (absl::Status added = RecoverOrder(*order, now, wall); !added.ok()) return added;
   }
   return absl::OkStatus();
 }
@@ -136,9 +143,11 @@ absl::Status LocalCore::RecoverBought(const LedgerState::Bought& bought, int64_t
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, RecoveryTime time) {
+absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, Instant now, absl::Time wall) {
+  const bool is_restock = order.kind == Kind::kRestock;
   const auto damaged = [&](const auto& what) {
-    return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, ": ", what));
+    return absl::DataLossError(
+        Concat("Inventory '", name_, is_restock ? "': restock " : "': order ", order.order_id, ": ", what));
   };
   ItemLines lines;
   for (const OrderLine& line : order.lines) {
@@ -152,8 +161,8 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, RecoveryTime tim
   }
   const bool runs = order.state == OrderState::kHeld;
   // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - time.wall, order.ttl));
-  const absl::Duration since_end = std::max(absl::ZeroDuration(), time.wall - order.ended_at);
+  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - wall, order.ttl));
+  const absl::Duration since_end = std::max(absl::ZeroDuration(), wall - order.ended_at);
   const uint64_t fingerprint = orders_.FingerprintOf(order.request_id);
   auto record =
       std::make_shared<OrderRecord>(OrderRecord{.id = order.order_id,
@@ -164,36 +173,17 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, RecoveryTime tim
                                                 .buyer = std::move(order.buyer),
                                                 .ttl = order.ttl,
                                                 .expires_at = order.expires_at,
-                                                .deadline = runs ? time.now + left : Instant::InfiniteFuture(),
+                                                .deadline = runs ? now + left : Instant::InfiniteFuture(),
                                                 .state = order.state,
-                                                .ended_at = runs ? Instant::InfiniteFuture() : time.now - since_end});
+                                                .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const MutexLock lock(stripe.mutex);
-  if (IsOfOrders(AccountOf(order.state))) {
+  if (!is_restock && IsOfOrders(AccountOf(order.state))) {
     MakeRoomForBuyer(*record);
     CountTaken(*record);
   }
-  if (absl::Status added = orders_.AddRecovered(stripe, record, time.now); !added.ok()) return damaged(added.message());
-  return absl::OkStatus();
-}
-
-absl::Status LocalCore::RecoverRestock(const LedgerState::Restock& restock, RecoveryTime time) {
-  const auto damaged = [&](const auto& what) {
-    return absl::DataLossError(Concat("Inventory '", name_, "': restock ", restock.order_id, ": ", what));
-  };
-  Item* const item = FindItem(restock.sku);
-  if (item == nullptr || restock.quantity < 1) return damaged("its SKU or its quantity is invalid");
-  const absl::Duration since = std::max(absl::ZeroDuration(), time.wall - restock.at);
-  const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);
-  auto record = std::make_shared<OrderRecord>(RestockRecord(restock.order_id, fingerprint,
-                                                            {.item = item, .quantity = restock.quantity},
-                                                            restock.request_id, time.now - since));
-  OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const MutexLock lock(stripe.mutex);
-  if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), time.now); !added.ok()) {
-    return damaged(added.message());
-  }
+  if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
 }
 
