@@ -157,8 +157,8 @@ LocalCore::PendingStatus LocalCore::Deposit(const OrderCall& request, OrderBook:
   if (stripe != nullptr) {
     stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
     const Instant now = clock_->Now();
-    auto added = std::make_shared<OrderRecord>(RestockRecord(
-        orders_.NextId(*stripe), fingerprint, {.item = item, .quantity = units}, *request.request_id, now));
+    OrderBook::Ref added = NewRecord(request, fingerprint, orders_.NextId(*stripe), now);
+    added->lines.push_back({.item = item, .quantity = units});
     (void)orders_.Add(*stripe, added, now);
     record = std::move(added);
   }

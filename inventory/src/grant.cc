@@ -131,7 +131,7 @@ absl::Status LocalCore::TakeNew(OrderCall& call, uint64_t fingerprint, ItemLines
 // Without its lines.
 std::shared_ptr<OrderRecord> LocalCore::NewRecord(const OrderCall& call, uint64_t fingerprint, OrderId id,
                                                   Instant now) const {
-  const bool reserve = call.kind != Kind::kTake;
+  const bool reserve = StateAfter(call.kind) == OrderState::kHeld;
   auto record = std::make_shared<OrderRecord>();
   record->id = id;
   record->fingerprint = fingerprint;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
@@ -56,20 +55,6 @@ struct OrderRecord {
     return false;
   }
 };
-
-inline OrderRecord RestockRecord(OrderId id, uint64_t fingerprint, ItemLine line, std::string request_id, Instant at) {
-  return {.id = id,
-          .fingerprint = fingerprint,
-          .kind = LedgerRecord::Kind::kRestock,
-          .lines = {line},
-          .request_id = std::move(request_id),
-          .buyer = {},
-          .ttl = absl::InfiniteDuration(),
-          .expires_at = absl::InfiniteFuture(),
-          .deadline = Instant::InfiniteFuture(),
-          .state = OrderState::kSold,
-          .ended_at = at};
-}
 
 template <typename Lines>
 Lines LinesOf(const OrderRecord& record) {
