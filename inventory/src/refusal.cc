@@ -17,50 +17,39 @@ constexpr Refusal kAll[] = {Refusal::kSoldOut,          Refusal::kAllHeld,    Re
                             Refusal::kRequestForgotten, Refusal::kInvalid,    Refusal::kExpired,
                             Refusal::kCancelled,        Refusal::kCommitted};
 
-absl::StatusCode CodeOf(Refusal refusal) {
+struct RefusalTerms {
+  std::string_view name;
+  absl::StatusCode code;
+};
+
+RefusalTerms TermsOf(Refusal refusal) {
   switch (refusal) {
-    case Refusal::kNone: return absl::StatusCode::kOk;
-    case Refusal::kSoldOut: return absl::StatusCode::kResourceExhausted;
-    case Refusal::kAllHeld: return absl::StatusCode::kAborted;
-    case Refusal::kUnknownSku: return absl::StatusCode::kNotFound;
-    case Refusal::kUnavailable: return absl::StatusCode::kUnavailable;
-    case Refusal::kBuyerLimit:
-    case Refusal::kExpired:
-    case Refusal::kCancelled:
-    case Refusal::kCommitted: return absl::StatusCode::kFailedPrecondition;
-    case Refusal::kRequestMismatch:
-    case Refusal::kRequestForgotten: return absl::StatusCode::kAlreadyExists;
-    case Refusal::kInvalid: return absl::StatusCode::kInvalidArgument;
+    case Refusal::kNone: return {"none", absl::StatusCode::kOk};
+    case Refusal::kSoldOut: return {"sold_out", absl::StatusCode::kResourceExhausted};
+    case Refusal::kAllHeld: return {"all_held", absl::StatusCode::kAborted};
+    case Refusal::kUnknownSku: return {"unknown_sku", absl::StatusCode::kNotFound};
+    case Refusal::kUnavailable: return {"unavailable", absl::StatusCode::kUnavailable};
+    case Refusal::kBuyerLimit: return {"buyer_limit", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kRequestMismatch: return {"request_mismatch", absl::StatusCode::kAlreadyExists};
+    case Refusal::kRequestForgotten: return {"request_forgotten", absl::StatusCode::kAlreadyExists};
+    case Refusal::kInvalid: return {"invalid", absl::StatusCode::kInvalidArgument};
+    case Refusal::kExpired: return {"expired", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kCancelled: return {"cancelled", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kCommitted: return {"committed", absl::StatusCode::kFailedPrecondition};
   }
-  return absl::StatusCode::kUnknown;
+  return {"unknown", absl::StatusCode::kUnknown};
 }
 
 }  // namespace
 
-std::string_view RefusalName(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::kNone: return "none";
-    case Refusal::kSoldOut: return "sold_out";
-    case Refusal::kAllHeld: return "all_held";
-    case Refusal::kUnknownSku: return "unknown_sku";
-    case Refusal::kUnavailable: return "unavailable";
-    case Refusal::kBuyerLimit: return "buyer_limit";
-    case Refusal::kRequestMismatch: return "request_mismatch";
-    case Refusal::kRequestForgotten: return "request_forgotten";
-    case Refusal::kInvalid: return "invalid";
-    case Refusal::kExpired: return "expired";
-    case Refusal::kCancelled: return "cancelled";
-    case Refusal::kCommitted: return "committed";
-  }
-  return "unknown";
-}
+std::string_view RefusalName(Refusal refusal) { return TermsOf(refusal).name; }
 
 Refusal RefusalOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return Refusal::kNone;
   for (const Refusal refusal : kAll) {
-    if (CodeOf(refusal) != status.code()) continue;
-    if (*payload == base_internal::AbslView(RefusalName(refusal))) return refusal;
+    const auto [name, code] = TermsOf(refusal);
+    if (code == status.code() && *payload == base_internal::AbslView(name)) return refusal;
   }
   return Refusal::kNone;
 }
@@ -68,8 +57,9 @@ Refusal RefusalOf(const absl::Status& status) {
 namespace inventory_internal {
 
 absl::Status Refuse(Refusal refusal, const std::string& message) {
-  absl::Status status(CodeOf(refusal), message);
-  status.SetPayload(kPayload, absl::Cord(AbslView(RefusalName(refusal))));
+  const auto [name, code] = TermsOf(refusal);
+  absl::Status status(code, message);
+  status.SetPayload(kPayload, absl::Cord(AbslView(name)));
   return status;
 }
 
