@@ -16,30 +16,25 @@ inventory_internal::InventoryCore::~InventoryCore() = default;
 
 absl::Status InventoryOptions::Validate() const {
   if (absl::Status valid = base_internal::CheckName("Inventory: name", name); !valid.ok()) return valid;
-  const auto bad = [&](std::string_view what) {
-    return absl::InvalidArgumentError(Concat("Inventory '", name, "': ", what));
+  const auto bad = [&](const auto&... what) {
+    return absl::InvalidArgumentError(Concat("Inventory '", name, "': ", what...));
   };
   if (clock == nullptr) return bad("clock is null");
-  if (stripes < 1 || stripes > 4096) return bad(Concat("stripes is ", stripes, ", which is not within 1 to 4096"));
+  if (stripes < 1 || stripes > 4096) return bad("stripes is ", stripes, ", which is not within 1 to 4096");
   if (retention <= absl::ZeroDuration())
-    return bad(Concat("retention is ", absl::FormatDuration(retention), ", which is not above 0"));
+    return bad("retention is ", absl::FormatDuration(retention), ", which is not above 0");
   if (max_shards < 0 || max_shards > kMaxShards) {
-    return bad(Concat("max_shards is ", max_shards, ", which is not within 0 to ", kMaxShards));
+    return bad("max_shards is ", max_shards, ", which is not within 0 to ", kMaxShards);
   }
-  if (sku_metrics < 0) return bad(Concat("sku_metrics is ", sku_metrics, ", which is below 0"));
+  if (sku_metrics < 0) return bad("sku_metrics is ", sku_metrics, ", which is below 0");
   return absl::OkStatus();
 }
 
 absl::Status SkuOptions::Validate() const {
-  if (stock < 0 || stock > kMaxUnits) {
-    return absl::InvalidArgumentError(Concat("stock is ", stock, ", which is not within 0 to ", kMaxUnits));
-  }
-  if (shards < 0 || shards > kMaxShards) {
-    return absl::InvalidArgumentError(Concat("shards is ", shards, ", which is not within 0 to ", kMaxShards));
-  }
-  if (per_buyer_limit < 0) {
-    return absl::InvalidArgumentError(Concat("per_buyer_limit is ", per_buyer_limit, ", which is below 0"));
-  }
+  const auto bad = [](const auto&... what) { return absl::InvalidArgumentError(Concat(what...)); };
+  if (stock < 0 || stock > kMaxUnits) return bad("stock is ", stock, ", which is not within 0 to ", kMaxUnits);
+  if (shards < 0 || shards > kMaxShards) return bad("shards is ", shards, ", which is not within 0 to ", kMaxShards);
+  if (per_buyer_limit < 0) return bad("per_buyer_limit is ", per_buyer_limit, ", which is below 0");
   return absl::OkStatus();
 }
 

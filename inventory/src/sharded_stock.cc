@@ -35,20 +35,16 @@ size_t RandomBelow(size_t bound) {
 
 absl::Status ShardedStockOptions::Validate() const {
   if (absl::Status valid = base_internal::CheckName("ShardedStock: name", name); !valid.ok()) return valid;
-  if (stock < 0 || stock > kMaxUnits) {
-    return absl::InvalidArgumentError(
-        Concat("ShardedStock '", name, "': stock is ", stock, ", which is not within 0 to ", kMaxUnits));
-  }
-  if (shards < 0 || shards > kMaxShards) {
-    return absl::InvalidArgumentError(
-        Concat("ShardedStock '", name, "': shards is ", shards, ", which is not within 0 to ", kMaxShards));
-  }
+  const auto bad = [&](const auto&... what) {
+    return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': ", what...));
+  };
+  if (stock < 0 || stock > kMaxUnits) return bad("stock is ", stock, ", which is not within 0 to ", kMaxUnits);
+  if (shards < 0 || shards > kMaxShards) return bad("shards is ", shards, ", which is not within 0 to ", kMaxShards);
   const int32_t least = ShardCount(shards);
   if (max_shards != 0 && (max_shards < least || max_shards > kMaxShards)) {
-    return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': max_shards is ", max_shards,
-                                             ", which is not within ", least, " (the initial shards) to ", kMaxShards));
+    return bad("max_shards is ", max_shards, ", which is not within ", least, " (the initial shards) to ", kMaxShards);
   }
-  if (clock == nullptr) return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': clock is null"));
+  if (clock == nullptr) return bad("clock is null");
   return absl::OkStatus();
 }
 
