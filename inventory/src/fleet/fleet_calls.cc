@@ -115,6 +115,10 @@ void FleetCore::RunLane(int32_t index) {
         work.step->done(*std::move(answer));
         return true;
       }
+      if (lane.usable() && ++work.step->surprises >= work.step->max_surprises) {
+        work.step->done(queues.TooManySurprises());
+        return true;
+      }
       queues.PutBack(std::move(work.step));
       return lane.usable();
     }
@@ -179,7 +183,11 @@ void FleetCore::Await(std::span<OrderCall* const> calls) {
   }
   for (const auto& [call, round, repeats] : turns) {
     if (repeats == nullptr) continue;
-    shared_.metrics.Add(repeats->status.ok() ? kRepeats : RefusalMetric(RefusalOf(repeats->status)));
+    const Refusal refusal = RefusalOf(repeats->status);
+    shared_.metrics.Add(repeats->status.ok() ? kRepeats : RefusalMetric(refusal));
+    if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) {
+      shared_.fleet_metrics.Add(repeats->timed ? kRefusedByLedger : kRefusedByLease);
+    }
     try {
       call->CopyAnswer(*repeats);
     } catch (const std::bad_alloc&) {

@@ -62,6 +62,7 @@ struct FleetGrantCall : FleetCall {
   absl::Duration ttl;
   FleetHash request;
   FleetHash buyer_hash;
+  OrderId tried = 0;                  // The order of the last transaction with it.
   uint64_t imported_fingerprint = 0;  // If the fleet has those of an imported ledger.
   // The ledger is read before a transaction tries to take the units: whether the id has taken units already, whether
   // there are units, whether the buyer may have them.

@@ -71,7 +71,10 @@ bool FleetGranter::Look(FleetGrants calls, FleetGrants& trying) {
     return true;
   }
   lane_.NotePassed();
-  FleetGrantPlanner planner(std::move(rows), shared_.checks, [&] { shared_.metrics.Add(kRepeats); });
+  FleetGrantPlanner planner(std::move(rows), shared_.checks, [&](const FleetGrantCall& call, OrderId order) {
+    // Its own order, if a reply was lost.
+    shared_.metrics.Add(call.tried != order ? kRepeats : call.kind == OrderKind::kTake ? kTakes : kReservations);
+  });
   for (std::unique_ptr<FleetGrantCall>& call : calls) planner.Decide(std::move(call));
   std::ranges::move(planner.trying, std::back_inserter(trying));
   for (auto& [call, order] : planner.due) Expire(std::move(call), order);
@@ -146,6 +149,7 @@ bool FleetGranter::Try(FleetGrants calls) {
   }
   std::ranges::sort(calls, {}, [](const auto& call) { return call->request; });
   const OrderId first = lane_.NextOrders(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) calls[i]->tried = first + i;
   const FleetGrantBatch trial = Plan(calls);
   const FleetOutcome outcome =
       shared_.queues.RunUntilKnown(lane_, trial.Packet(calls, first, shared_.ledger.keys.imported.has_value()));

@@ -1,5 +1,6 @@
 #include "fleet_lane.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@ constexpr unsigned kDeadlock = 1213;
 constexpr unsigned kConflict = 3101;
 constexpr unsigned kCheckOfMySql = 3819;
 constexpr unsigned kCheckOfMariaDb = 4025;
+// A row has a number with which the statement exceeds the column, or all numbers: it is damaged.
+constexpr unsigned kBeyondColumn = 1264;
+constexpr unsigned kBeyondNumbers = 1690;
 
 // Lower lane ids are free for ids of orders that are imported.
 constexpr uint32_t kLeastLane = 1U << 20;
@@ -167,7 +171,8 @@ FleetOutcome FleetLane::Interpret(const FleetScript& script, const MySqlReply& r
     return {.kind = Kind::kAgain, .error = reply.error};
   }
   const bool is_of_packet = failed >= kBefore && failed < kBefore + script.size();
-  const bool is_expected = reply.error == kDuplicate || reply.error == kCheckOfMySql || reply.error == kCheckOfMariaDb;
+  constexpr unsigned kOfRows[] = {kDuplicate, kCheckOfMySql, kCheckOfMariaDb, kBeyondColumn, kBeyondNumbers};
+  const bool is_expected = std::ranges::count(kOfRows, reply.error) > 0;
   if (!is_of_packet || !is_expected) return {.kind = Kind::kAway, .error = reply.error, .status = reply.status};
   return {.kind = Kind::kSurprise, .tag = script.tag(failed - kBefore), .error = reply.error, .status = reply.status};
 }

@@ -195,9 +195,8 @@ FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported) {
   return question;
 }
 
-FleetGrantPlanner::FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks,
-                                     std::function<void()> note_repeat)
-    : rows_(std::move(rows)), checks_(checks), note_repeat_(std::move(note_repeat)) {
+FleetGrantPlanner::FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks, NoteFound note_found)
+    : rows_(std::move(rows)), checks_(checks), note_found_(std::move(note_found)) {
   for (const auto& [id, row] : rows_.skus) units_left_[id] = row.units;
 }
 
@@ -279,7 +278,7 @@ void FleetGrantPlanner::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const
     due.emplace_back(std::move(call), order.id);
     return;
   }
-  note_repeat_();
+  note_found_(*call, order.id);
   AnswerGranted(*call, order.id, order.state, order.created_at, order.ttl_us);
 }
 

@@ -71,8 +71,9 @@ FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported);
 // Decides about requests, one after another, by the rows that were read for them.
 class FleetGrantPlanner {
  public:
-  // `note_repeat` is invoked before a repeat gets the first answer.
-  FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks, std::function<void()> note_repeat);
+  // Invoked before a call gets the answer of an order that is there.
+  using NoteFound = std::function<void(const FleetGrantCall&, OrderId)>;
+  FleetGrantPlanner(FleetGrantRows rows, const RequestChecks& checks, NoteFound note_found);
 
   // Answers the call, or adds it to one of these vectors.
   void Decide(std::unique_ptr<FleetGrantCall> call);
@@ -100,7 +101,7 @@ class FleetGrantPlanner {
 
   const FleetGrantRows rows_;
   const RequestChecks& checks_;
-  const std::function<void()> note_repeat_;
+  const NoteFound note_found_;
   // What `trying` leaves of the units, and takes of the limits.
   std::map<uint64_t, int64_t> units_left_ = {};
   std::map<std::pair<uint64_t, FleetHash>, int64_t> taken_by_buyer_ = {};

@@ -14,6 +14,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "stockade/base/executor.h"
+#include "stockade/metrics/metrics_registry.h"
+#include "support/exported.h"
 
 namespace stockade {
 namespace {
@@ -775,6 +777,68 @@ TEST_F(FleetFullDiskTest, NoRoomForOrders_IsUnavailableAndNothingHasChanged) {
   EXPECT_TRUE(restocked.ok() || Says(restocked, kNothingHasChanged)) << restocked;
   server().Query("DROP TABLE test.ballast");
   Await("room", [&] { return shop->Take({.sku = "sneaker", .request_id = requests[0].request_id}).ok(); });
+}
+
+// The server refuses what the damaged row makes of the statement, and all that is in the packet with it.
+TEST_F(FleetFaultsTest, NumberOfADamagedRowIsTooLarge_DelaysNoOtherOrder) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect(OptionsWith(absl::Minutes(5)));
+  ASSERT_TRUE(shop->AddSku("bad", {.stock = 9, .shards = 1}).ok());
+  ASSERT_TRUE(shop->AddSku("ok", {.stock = 9, .shards = 1}).ok());
+  const OrderId bad = shop->Reserve({.sku = "bad", .request_id = "a"}).value().id();
+  const OrderId ok = shop->Reserve({.sku = "ok", .request_id = "b"}).value().id();
+  server().Query(Concat("UPDATE ", Table("stock"), " SET held=-9223372036854775808 WHERE units=8 AND sku_id=(SELECT ",
+                        "sku_id FROM ", Table("skus"), " WHERE sku='bad')"));
+  const std::vector<absl::Status> cancelled = shop->CancelMany({{bad, ok}});
+  EXPECT_EQ(RefusalOf(cancelled.at(0)), Refusal::kUnavailable);
+  EXPECT_THAT(TextOf(cancelled.at(0)), HasSubstr("docs/fleet_audit.sql"));
+  EXPECT_EQ(cancelled.at(1), absl::OkStatus());
+  EXPECT_EQ(shop->Health(), absl::OkStatus());
+}
+
+TEST_F(FleetFaultsTest, RowsDoNotFitTogether_ChangesOfTheSkuSaySo) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect(OptionsWith(absl::Minutes(5)));
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  server().Query(Concat("UPDATE ", Table("skus"), " SET mode=1"));
+  const absl::Status refused = shop->Reshard("sneaker", 3);
+  EXPECT_EQ(RefusalOf(refused), Refusal::kUnavailable);
+  EXPECT_THAT(TextOf(refused), HasSubstr("docs/fleet_audit.sql"));
+}
+
+TEST_F(FleetFaultsTest, RepliesAreLost_EachOrderIsCountedAsWhatItIs) {
+  MetricsRegistry registry;
+  FleetInventoryOptions options = ByProxy();
+  options.name = "shop";
+  options.metrics = &registry;
+  options.lanes = 1;
+  const auto shop = Connect(options);
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
+  proxy().DropReply();
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "b"}).ok());
+  proxy().DropReply();
+  ASSERT_TRUE(shop->Reserve({.sku = "sneaker", .request_id = "c"}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "b"}).ok());
+  const auto counted = [&](const std::string& what) {
+    return testing::Exported(registry, Concat("stockade_inventory_", what, "_total{inventory=\"shop\"}"));
+  };
+  EXPECT_EQ(counted("takes"), 2);
+  EXPECT_EQ(counted("reservations"), 1);
+  EXPECT_EQ(counted("repeats"), 1);
+}
+
+TEST_F(FleetFaultsTest, EqualRequestsInOneCall_AreEachCountedAsRefused) {
+  MetricsRegistry registry;
+  FleetInventoryOptions options = Options();
+  options.name = "shop";
+  options.metrics = &registry;
+  const auto shop = Connect(options);
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 0}).ok());
+  const std::vector<ReserveRequest> requests(3, {.sku = "sneaker", .request_id = "a"});
+  for (const auto& answer : shop->ReserveMany(requests)) EXPECT_EQ(RefusalOf(answer.status()), Refusal::kSoldOut);
+  EXPECT_EQ(testing::Exported(registry, "stockade_inventory_fleet_refusals_total{inventory=\"shop\",by=\"ledger\"}"),
+            3);
 }
 
 }  // namespace

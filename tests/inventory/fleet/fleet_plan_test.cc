@@ -92,7 +92,7 @@ class FleetPlanTest : public ::testing::Test {
     return call;
   }
   FleetGrantPlanner Decide(FleetGrantRows look, std::vector<std::unique_ptr<FleetGrantCall>> calls) {
-    FleetGrantPlanner planner(std::move(look), checks_, [&] {
+    FleetGrantPlanner planner(std::move(look), checks_, [&](const FleetGrantCall&, OrderId) {
       EXPECT_THAT(answers_, IsEmpty());  // Counted before it is answered.
       ++repeats_;
     });
