@@ -68,12 +68,14 @@ FROM {fleet}_orders o LEFT JOIN {fleet}_requests r ON r.id = o.request
 WHERE NOT r.order_id <=> o.order_id;
 
 -- orders: the kind or the state of an order is none, a take or a restock is not sold, the quantity is not one that can
--- be asked for, or a reservation's end is not that of its ttl
-SELECT order_id, kind, state, quantity, created_at, ttl_us, at
+-- be asked for, or a reservation's end is not that of its ttl, and it was not extended
+SELECT order_id, kind, state, quantity, created_at, ttl_us, at, version
 FROM {fleet}_orders
 WHERE kind NOT BETWEEN 0 AND 3 OR state NOT BETWEEN 0 AND 3 OR (kind IN (0, 3) AND state <> 1)
    OR (kind = 2 AND (sku_id <> 0 OR quantity <> 0)) OR (kind <> 2 AND quantity < 1)
-   OR (state = 0 AND at <> IF(ttl_us = 9223372036854775807, ttl_us, created_at + ttl_us));
+   OR version < 0
+   OR (state = 0 AND IF(ttl_us = 9223372036854775807, at <> ttl_us,
+     at < created_at + ttl_us OR (version = 0 AND at <> created_at + ttl_us)));
 
 -- lines: a basket has no lines, or lines have no basket, or no units
 SELECT o.order_id, o.kind, l.sku_id, l.quantity

@@ -79,12 +79,13 @@ SELECT NULL, 'as the table says', sku, added_at, removed_at FROM skus LEFT JOIN 
 WHERE times_added IS NOT 1 OR times_removed <> removed;
 
 -- orders: an order is not granted exactly once in the journal; or it has ended, but not exactly once after its grant;
--- or the journal and the tables differ
+-- or it is extended in only one of the journal and the table; or the journal and the tables differ otherwise
 WITH told AS (SELECT order_id,
                 count(*) FILTER (WHERE kind IN ('reserve', 'take', 'reserve_basket')) AS grants,
                 count(*) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ends,
                 min(kind) FILTER (WHERE kind IN ('reserve', 'take', 'reserve_basket')) AS granted_by,
                 min(kind) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ended_by,
+                count(*) FILTER (WHERE kind = 'extend') AS extensions,
                 max(at_us) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ended_at_us,
                 min(position) AS begins,
                 count(DISTINCT sku) <= 1 AND count(DISTINCT quantity) <= 1 AND count(sku) IN (0, count(*)) AS agrees,
@@ -96,6 +97,7 @@ WHERE NOT (position <= journal_start AND state = 'held' AND begins IS NULL)
   AND (grants IS NOT (position > journal_start) OR ends IS NOT (state <> 'held') OR NOT agrees
        OR (grants AND begins <> position) OR t.sku IS NOT o.sku OR t.quantity IS NOT o.quantity
        OR ended_at_us IS NOT settled_at_us
+       OR (extended_us > 0) < (extensions > 0) OR (extended_us > 0 AND extensions = 0 AND position > journal_start)
        OR granted_by <> CASE WHEN NOT reserved THEN 'take' WHEN o.sku IS NULL THEN 'reserve_basket' ELSE 'reserve' END
        OR ended_by IS NOT CASE WHEN state = 'held' THEN NULL WHEN state = 'cancelled' THEN 'cancel'
                                WHEN state = 'expired' THEN 'expire' WHEN reserved THEN 'commit' ELSE 'take' END)

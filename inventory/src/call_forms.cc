@@ -51,22 +51,25 @@ void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
              granted.state);
 }
 
-// `Response`: absl::Status for the end of an order.
+// `Response`: absl::Status for the end of an order, absl::Time for an extension.
 template <class Response>
 struct Typed : OrderCall {
   static constexpr bool kIsEnd = std::is_same_v<Response, absl::Status>;
+  static constexpr bool kIsGrant = !kIsEnd && !std::is_same_v<Response, absl::Time>;
   using Result = std::conditional_t<kIsEnd, absl::Status, absl::StatusOr<Response>>;
   using OrderCall::OrderCall;
 
   void Make(Granted&& granted) override {
-    if constexpr (!kIsEnd) Fill(std::move(granted), response);
+    if constexpr (kIsGrant) Fill(std::move(granted), response);
   }
   void CopyAnswer(const OrderCall& other) override {
     response = static_cast<const Typed&>(other).response;
     status = other.status;
   }
   Result TakeAnswer() {
-    if constexpr (!kIsEnd) {
+    if constexpr (std::is_same_v<Response, absl::Time>) {
+      if (status.ok()) return expires_at;
+    } else if constexpr (!kIsEnd) {
       if (status.ok()) return *std::move(response);
     }
     return std::move(status);
@@ -237,6 +240,17 @@ void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<v
 
 std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) {
   return AskAll<absl::Status>(*core_, ids, Kind::kCancel);
+}
+
+absl::StatusOr<absl::Time> Inventory::Extend(const ExtendRequest& request) { return Ask<absl::Time>(*core_, request); }
+
+void Inventory::ExtendAsync(const ExtendRequest& request, Executor& executor,
+                            absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done) {
+  AskLater<absl::Time>(*core_, "ExtendAsync", executor, std::move(done), request);
+}
+
+std::vector<absl::StatusOr<absl::Time>> Inventory::ExtendMany(std::span<const ExtendRequest> requests) {
+  return AskAll<absl::Time>(*core_, requests);
 }
 
 absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {

@@ -23,6 +23,9 @@ absl::Status InventoryOptions::Validate() const {
   if (stripes < 1 || stripes > 4096) return bad("stripes is ", stripes, ", which is not within 1 to 4096");
   if (retention <= absl::ZeroDuration())
     return bad("retention is ", absl::FormatDuration(retention), ", which is not above 0");
+  if (max_hold < absl::ZeroDuration() || max_hold > inventory_internal::kForever) {
+    return bad("max_hold is ", absl::FormatDuration(max_hold), ", which is not within 0 to 36,500 days");
+  }
   if (max_shards < 0 || max_shards > kMaxShards) {
     return bad("max_shards is ", max_shards, ", which is not within 0 to ", kMaxShards);
   }

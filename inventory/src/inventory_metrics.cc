@@ -12,6 +12,8 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, "stockade_inventory_commits_total", "Reservations that became sold."},
     {MetricType::kCounter, "stockade_inventory_cancels_total", "Reservations that were cancelled."},
     {MetricType::kCounter, "stockade_inventory_expirations_total", "Reservations that expired and were reaped."},
+    {MetricType::kCounter, "stockade_inventory_extensions_total",
+     "Extend calls after which a reservation lasts longer."},
     {MetricType::kCounter, "stockade_inventory_restocks_total", "Restock calls that added units."},
     {MetricType::kCounter, "stockade_inventory_repeats_total",
      "Repeated requests that were answered from the record of their request id."},

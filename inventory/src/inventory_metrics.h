@@ -24,6 +24,7 @@ enum InventoryMetric : size_t {
   kCommits,
   kCancels,
   kExpirations,
+  kExtensions,
   kRestocks,
   kRepeats,
   kRefusedSoldOut,  // The refusals follow the order of Refusal, from kSoldOut on.

@@ -17,6 +17,7 @@ LocalCore::LocalCore(InventoryOptions options)
       clock_(options.clock),
       max_shards_(options.max_shards),
       retention_(options.retention),
+      max_hold_(options.max_hold),
       sku_metrics_(options.metrics, name_, options.sku_metrics),
       metrics_(options.metrics, InventoryMetricDefs(), {{"inventory", name_}}),
       stock_metrics_(options.metrics, StockMetricDefs(), {{"inventory", name_}}) {
@@ -58,7 +59,7 @@ void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
 
 void LocalCore::Ask(OrderCall& call) {
   try {
-    call.status = call.is_request() ? Grant(call) : EndOrder(call);
+    call.status = call.is_request() ? Grant(call) : ChangeOrder(call);
   } catch (const std::bad_alloc&) {
     call.status = NoMemory();
     call.position = 0;

@@ -72,7 +72,7 @@ class LocalCore final : public InventoryCore {
     uint64_t position = 0;
   };
 
-  // Grants or ends. Does not wait for the ledger.
+  // Grants, ends or extends. Does not wait for the ledger.
   void Ask(OrderCall& call);
   // `durable`: whether the record became durable that the answer depends on.
   void Answer(OrderCall& call, const absl::Status& durable);
@@ -83,7 +83,7 @@ class LocalCore final : public InventoryCore {
   absl::Status Outcome(uint64_t position, const absl::Status& durable);
   absl::Status Finish(PendingStatus settled);
 
-  // Grant(), EndOrder() and all that they call allocate what they need before the append to the ledger, which is the
+  // Grant(), ChangeOrder() and all that they call allocate what they need before the append to the ledger, which is the
   // last step that can fail. If they throw std::bad_alloc, nothing has changed. They set call.position to the position
   // of the record that the answer depends on.
   //
@@ -103,8 +103,8 @@ class LocalCore final : public InventoryCore {
   absl::Status TakeUnits(OrderCall& call, const ItemLines& lines);
   const absl::Status& Short(const ItemLine& wanted, OrderCall& call) const;
 
-  // settle.cc: commits or cancels.
-  absl::Status EndOrder(OrderCall& call);
+  // settle.cc: commits, cancels or extends.
+  absl::Status ChangeOrder(OrderCall& call);
 
   // snapshot.cc
   absl::Status ReadState(ReadCall& call);
@@ -123,6 +123,9 @@ class LocalCore final : public InventoryCore {
   // settle.cc. Ends a held record. Throws only if the ledger does, and has changed nothing then. Needs the buyer's lock
   // if an item has a limit, except for a commit.
   void End(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, Instant now)
+      STOCKADE_REQUIRES(stripe.mutex);
+  // Lets a held record last longer, if `ttl` from now is later than its end. Throws as End() does.
+  void Extend(OrderBook::Stripe& stripe, OrderRecord& record, absl::Duration ttl, Instant now)
       STOCKADE_REQUIRES(stripe.mutex);
   // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
   // is no room.
@@ -228,6 +231,7 @@ class LocalCore final : public InventoryCore {
   // Set with sku_changes_mutex_ held.
   std::atomic<bool> closing_{false};
   const absl::Duration retention_;
+  const absl::Duration max_hold_;
   SkuMetrics sku_metrics_;
   ComponentMetrics metrics_;
   ComponentMetrics stock_metrics_;

@@ -152,20 +152,21 @@ void OrderBook::End(Stripe& stripe, OrderRecord& record, OrderState state, Insta
   AddEnded(stripe, record);
   if (record.deadline == Instant::InfiniteFuture()) return;
   --stripe.held_due;
-  DropEnded(stripe);
+  DropStaleDue(stripe);
 }
 
-void OrderBook::DropEnded(Stripe& stripe) {
-  const auto has_ended = [&](const Stripe::Deadline& deadline) STOCKADE_REQUIRES(stripe.mutex) {
-    const Ref* const record = Remembered(stripe, deadline.id);
-    return record == nullptr || *record == nullptr || (*record)->state != OrderState::kHeld;
+void OrderBook::DropStaleDue(Stripe& stripe) {
+  const auto is_stale = [&](const Stripe::Deadline& due) STOCKADE_REQUIRES(stripe.mutex) {
+    const Ref* const record = Remembered(stripe, due.id);
+    if (record == nullptr || *record == nullptr || (*record)->state != OrderState::kHeld) return true;
+    return due.at < (*record)->deadline;  // Later: its expiry was refused, and waits.
   };
   // Once in as many times as there are, so that it costs O(1) a time.
   if (stripe.due.size() > 2 * stripe.held_due + 64) {
-    std::erase_if(stripe.due, has_ended);
+    std::erase_if(stripe.due, is_stale);
     std::make_heap(stripe.due.begin(), stripe.due.end());
   }
-  while (!stripe.due.empty() && has_ended(stripe.due.front())) {
+  while (!stripe.due.empty() && is_stale(stripe.due.front())) {
     std::pop_heap(stripe.due.begin(), stripe.due.end());
     stripe.due.pop_back();
   }
@@ -174,6 +175,14 @@ void OrderBook::DropEnded(Stripe& stripe) {
   if (earliest != stripe.earliest_due.load(std::memory_order_relaxed)) {
     stripe.earliest_due.store(earliest, std::memory_order_relaxed);
   }
+}
+
+void OrderBook::Extend(Stripe& stripe, OrderRecord& record, absl::Duration by) {
+  record.extended += by;
+  record.deadline = record.deadline + by;
+  stripe.due.push_back({.at = record.deadline, .id = record.id});
+  std::push_heap(stripe.due.begin(), stripe.due.end());
+  DropStaleDue(stripe);
 }
 
 OrderBook::Ref OrderBook::FirstDue(Stripe& stripe, Instant now) {
@@ -245,17 +254,29 @@ void OrderBook::Withdraw(Stripe& stripe, const Ref& record) {
   record->state = OrderState::kCancelled;
   EraseEntry(stripe, *record);
   DropPlace(stripe, record->id);
-  DropEnded(stripe);
+  DropStaleDue(stripe);
 }
 
 void OrderBook::Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) {
   record.state = OrderState::kHeld;
   record.ended_at = Instant::InfiniteFuture();
   DropFromEnded(stripe, record);
+  ReplaceDue(stripe, record, due_at);
+}
+
+void OrderBook::Shorten(Stripe& stripe, OrderRecord& record, absl::Duration by) {
+  record.extended -= by;
+  record.deadline = record.deadline - by;
+  --stripe.held_due;
+  ReplaceDue(stripe, record, record.deadline);
+}
+
+void OrderBook::ReplaceDue(Stripe& stripe, const OrderRecord& record, Instant at) {
   // What is left of its deadline would do, but not for one that is to wait.
-  std::erase_if(stripe.due, [&](const Stripe::Deadline& deadline) { return deadline.id == record.id; });
+  std::erase_if(stripe.due, [&](const Stripe::Deadline& due) { return due.id == record.id; });
   std::make_heap(stripe.due.begin(), stripe.due.end());
-  (void)AddDue(stripe, record, due_at);
+  DropStaleDue(stripe);
+  (void)AddDue(stripe, record, at);
 }
 
 }  // namespace stockade::inventory_internal

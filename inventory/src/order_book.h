@@ -68,7 +68,8 @@ class OrderBook {
     // run are not in it.
     std::deque<Ref> made STOCKADE_GUARDED_BY(mutex);
     uint64_t forgotten_front STOCKADE_GUARDED_BY(mutex) = 0;
-    // A heap of the held records with a deadline, and of some that were: as many at most, and a few. The first is held.
+    // A heap of the held records with a deadline, and of some that were, or that had an earlier one: as many at most,
+    // and a few. The first one is due then.
     std::vector<Deadline> due STOCKADE_GUARDED_BY(mutex);
     size_t held_due STOCKADE_GUARDED_BY(mutex) = 0;
     // The ends of a list of the records that have ended, nearly by the time of that. Those of this run ascend by their
@@ -123,6 +124,10 @@ class OrderBook {
   absl::Status AddRecovered(Stripe& stripe, Ref record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // A held record ends.
   void End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now) STOCKADE_REQUIRES(stripe.mutex);
+  // Extend() may be called once more.
+  static void MakeRoomToExtend(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex) { MakeRoomForDue(stripe, 1); }
+  // A held record with a deadline gets a later one. O(log n), mostly O(1).
+  void Extend(Stripe& stripe, OrderRecord& record, absl::Duration by) STOCKADE_REQUIRES(stripe.mutex);
   // A held record whose deadline is not after `now`; null: none.
   Ref FirstDue(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
 
@@ -144,6 +149,8 @@ class OrderBook {
   void MakeRoomToReopen(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
   // The opposite of End(). The record becomes due at `due_at`, not at its deadline; infinite: never.
   void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) STOCKADE_REQUIRES(stripe.mutex);
+  // The opposite of Extend(). O(n).
+  void Shorten(Stripe& stripe, OrderRecord& record, absl::Duration by) STOCKADE_REQUIRES(stripe.mutex);
 
  private:
   bool Forgotten(const OrderRecord& record, Instant now) const { return record.ended_at + retention_ <= now; }
@@ -158,9 +165,12 @@ class OrderBook {
   static bool IsForgotten(const Stripe& stripe, uint64_t fingerprint) STOCKADE_REQUIRES(stripe.mutex);
   static void AddForgotten(Stripe& stripe, uint64_t fingerprint) STOCKADE_REQUIRES(stripe.mutex);
   static void EraseEntry(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
+  // In place of those that the record has.
+  void ReplaceDue(Stripe& stripe, const OrderRecord& record, Instant at) STOCKADE_REQUIRES(stripe.mutex);
   static void AddEnded(Stripe& stripe, OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   void DropPlace(Stripe& stripe, OrderId id) STOCKADE_REQUIRES(stripe.mutex);
-  void DropEnded(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
+  // Drops the places in stripe.due of records that are not held, or are due later: the first one is none of them.
+  void DropStaleDue(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
   static void DropFromEnded(Stripe& stripe, OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   void ForgetSome(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   void Forget(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);

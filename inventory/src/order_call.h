@@ -62,6 +62,7 @@ struct OrderCall {
   }
   // kCommit or kCancel.
   OrderCall(Kind how, OrderId which) : kind(how), id(which) {}
+  explicit OrderCall(const ExtendRequest& request) : kind(Kind::kExtend), ttl(request.ttl), id(request.order) {}
   OrderCall(Kind what, const std::string& by, const std::string& of, absl::Duration length)
       : kind(what), request_id(&by), buyer(&of), ttl(length) {}
   virtual ~OrderCall() = default;
@@ -88,10 +89,11 @@ struct OrderCall {
   absl::Duration ttl = absl::InfiniteDuration();
   std::span<const OrderLine> basket = {};
   absl::InlinedVector<RequestLine, 1> lines = {};
-  OrderId id = 0;  // Of the order that is to end.
+  OrderId id = 0;  // Of the order that is to end, or to last longer.
 
   // The answer, with what Make() has made.
   absl::Status status = absl::OkStatus();
+  absl::Time expires_at = absl::InfiniteFuture();  // kExtend: when the order expires from now on.
 
   // What the core that was asked notes. LocalCore: the answer, which may be a refusal, is valid once the record at
   // `position` is durable.

@@ -33,9 +33,12 @@ struct OrderRecord {
   std::string buyer;
   absl::Duration ttl;
   absl::Time expires_at;
-  Instant deadline;  // Infinite unless reserved.
 
-  // Guarded by the request's stripe. kHeld becomes one of the others, once.
+  // Guarded by the request's stripe.
+  Instant deadline;  // Infinite unless reserved.
+  // By how much later the order expires than `expires_at`.
+  absl::Duration extended = absl::ZeroDuration();
+  // kHeld becomes one of the others, once.
   OrderState state;
   // When it did; infinite before.
   Instant ended_at = Instant::InfiniteFuture();

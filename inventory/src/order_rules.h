@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_ORDER_RULES_H_
 #define STOCKADE_INVENTORY_ORDER_RULES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -40,6 +41,7 @@ constexpr Transfer TransferOf(LedgerRecord::Kind kind, bool on_sale) {
     case Kind::kReserveBasket: return {Account::kAvailable, Account::kHeld};
     case Kind::kTake: return {Account::kAvailable, Account::kSold};
     case Kind::kCommit: return {Account::kHeld, Account::kSold};
+    case Kind::kExtend: return {Account::kHeld, Account::kHeld};
     case Kind::kCancel:
     case Kind::kExpire: break;
   }
@@ -75,7 +77,8 @@ constexpr std::optional<OrderState> StateAfter(LedgerRecord::Kind kind) {
   using Kind = LedgerRecord::Kind;
   switch (kind) {
     case Kind::kReserve:
-    case Kind::kReserveBasket: return OrderState::kHeld;
+    case Kind::kReserveBasket:
+    case Kind::kExtend: return OrderState::kHeld;
     case Kind::kTake:
     case Kind::kCommit: return OrderState::kSold;
     case Kind::kCancel: return OrderState::kCancelled;
@@ -87,7 +90,7 @@ constexpr std::optional<OrderState> StateAfter(LedgerRecord::Kind kind) {
   return std::nullopt;
 }
 
-// A record that makes an order. All others of orders end one that is held.
+// A record that makes an order. All others of orders end or extend one that is held.
 constexpr bool IsGrant(LedgerRecord::Kind kind) {
   return StateAfter(kind).has_value() && TakesFirst(TransferOf(kind, true));
 }
@@ -98,13 +101,21 @@ enum class Verdict : uint8_t {
   kWrongState,  // Never.
 };
 
-// Whether an order that is held, or ended in `state`, may get a record that ends it: `kind` is kCommit, kCancel or
-// kExpire. Whether its time is over is for the caller to say.
+// Whether an order that is held, or ended in `state`, may get a record that ends or extends it: `kind` is kCommit,
+// kCancel, kExpire or kExtend. Whether its time is over is for the caller to say.
 constexpr Verdict Judge(LedgerRecord::Kind kind, OrderState state) {
   if (state == OrderState::kHeld) return Verdict::kApply;
   if (state == StateAfter(kind) || kind == LedgerRecord::Kind::kExpire) return Verdict::kAlready;
   const bool came_back = state != OrderState::kSold;
   return kind == LedgerRecord::Kind::kCancel && came_back ? Verdict::kAlready : Verdict::kWrongState;
+}
+
+// By how much later a held order expires, if somebody asks for `ttl` from now: never before the end that it has, and at
+// most `longest` after its grant, or after its own `granted` time if that is longer. `left`: until its end; `extended`:
+// by how much that is later than granted.
+constexpr int64_t ExtensionUs(int64_t ttl, int64_t left, int64_t granted, int64_t extended, int64_t longest) {
+  const int64_t most = std::max(longest, granted) - granted - extended;
+  return std::max<int64_t>(std::min(ttl - left, most), 0);
 }
 
 // The accounts of one SKU.

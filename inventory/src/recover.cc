@@ -159,9 +159,14 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, Instant now, abs
   if (const auto twice = std::ranges::adjacent_find(lines, {}, sku_of); twice != lines.end()) {
     return damaged(Concat("it has SKU '", twice->item->sku, "' twice"));
   }
+  if (order.extended < absl::ZeroDuration()) {
+    return damaged(Concat("it is extended by ", absl::FormatDuration(order.extended)));
+  }
   const bool runs = order.state == OrderState::kHeld;
   // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - wall, order.ttl));
+  const absl::Duration promised = order.ttl + order.extended;
+  const absl::Duration left =
+      std::max(absl::ZeroDuration(), std::min(order.expires_at + order.extended - wall, promised));
   const absl::Duration since_end = std::max(absl::ZeroDuration(), wall - order.ended_at);
   const uint64_t fingerprint = orders_.FingerprintOf(order.request_id);
   auto record =
@@ -174,6 +179,7 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, Instant now, abs
                                                 .ttl = order.ttl,
                                                 .expires_at = order.expires_at,
                                                 .deadline = runs ? now + left : Instant::InfiniteFuture(),
+                                                .extended = order.extended,
                                                 .state = order.state,
                                                 .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);

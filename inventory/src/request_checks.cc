@@ -38,6 +38,12 @@ absl::Status RequestChecks::Check(OrderCall& call) const {
   return Invalid(Concat("request '", *call.request_id, "' has a ttl below a microsecond"));
 }
 
+absl::Status RequestChecks::CheckExtend(OrderCall& call) const {
+  call.ttl = WholeMicroseconds(call.ttl);
+  if (call.ttl > absl::ZeroDuration()) return absl::OkStatus();
+  return Invalid(Concat("Extend of order ", call.id, " has a ttl below a microsecond"));
+}
+
 absl::Status RequestChecks::SumUp(OrderCall& call) const {
   const auto invalid = [&](const auto&... what) {
     return Invalid(Concat("the basket of request '", *call.request_id, "' ", what...));
@@ -134,14 +140,15 @@ absl::Status RequestChecks::NoSuchOrder(OrderId id) const {
   return absl::NotFoundError(Text(Concat("there is no order ", id)));
 }
 
-absl::Status RequestChecks::CannotCommit(OrderId id, OrderState state) const {
-  const bool cancelled = state == OrderState::kCancelled;
-  return Refused(cancelled ? Refusal::kCancelled : Refusal::kExpired,
-                 Concat("order ", id, " cannot be committed: it ", cancelled ? "was cancelled" : "has expired"));
-}
-
-absl::Status RequestChecks::CannotCancel(OrderId id) const {
-  return Refused(Refusal::kCommitted, Concat("order ", id, " cannot be cancelled: it is sold"));
+absl::Status RequestChecks::WrongState(LedgerRecord::Kind call, OrderId id, OrderState state) const {
+  using Kind = LedgerRecord::Kind;
+  const std::string_view what = call == Kind::kCommit ? "committed" : call == Kind::kCancel ? "cancelled" : "extended";
+  const auto refused = [&](Refusal refusal, std::string_view why) {
+    return Refused(refusal, Concat("order ", id, " cannot be ", what, ": it ", why));
+  };
+  if (state == OrderState::kSold) return refused(Refusal::kCommitted, "is sold");
+  if (state == OrderState::kCancelled) return refused(Refusal::kCancelled, "was cancelled");
+  return refused(Refusal::kExpired, "has expired");
 }
 
 absl::Status RequestChecks::SkuExists(std::string_view sku, bool removed) const {

@@ -57,6 +57,9 @@ class STOCKADE_EXPORT RequestChecks {
   // `request_id`: null without one.
   absl::Status CheckRestock(const std::string* request_id, std::string_view sku, int64_t units) const;
 
+  // OK: a call that extends an order is valid; its ttl is in whole microseconds then.
+  absl::Status CheckExtend(OrderCall& call) const;
+
   // Refusals.
   absl::Status Refused(Refusal refusal, std::string_view what) const;
   // kUnknownSku, to a request for units.
@@ -80,10 +83,8 @@ class STOCKADE_EXPORT RequestChecks {
   // kRequestMismatch. `what`: kCallKind, "buyer", "sku", "quantity" or "ttl".
   absl::Status Mismatch(std::string_view request_id, std::string_view what) const;
   static constexpr std::string_view kCallKind = "call (one of Reserve, ReserveBasket, Take and Restock)";
-  // kExpired or kCancelled. `state` is neither kHeld nor kSold.
-  absl::Status CannotCommit(OrderId id, OrderState state) const;
-  // kCommitted.
-  absl::Status CannotCancel(OrderId id) const;
+  // kCommitted, kCancelled or kExpired, to a commit, a cancel or an extension. `state` is not kHeld.
+  absl::Status WrongState(LedgerRecord::Kind call, OrderId id, OrderState state) const;
 
   // kUnavailable: an allocation failed, and nothing has changed; or the change is written down, but perhaps not
   // durable. Made in advance, because they cannot be made then: a copy allocates nothing.

@@ -1,4 +1,4 @@
-// How a reservation ends: exactly once, under its request's stripe.
+// How a reservation ends: exactly once, under its request's stripe; and how it lasts longer before that.
 
 #include <algorithm>
 #include <optional>
@@ -16,8 +16,11 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 }  // namespace
 
-absl::Status LocalCore::EndOrder(OrderCall& call) {
+absl::Status LocalCore::ChangeOrder(OrderCall& call) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+  if (call.kind == Kind::kExtend) {
+    if (absl::Status valid = checks_.CheckExtend(call); !valid.ok()) return valid;
+  }
   const bool gives_back = call.kind == Kind::kCancel;
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.id);
   if (stripe == nullptr) return checks_.NoSuchOrder(call.id);
@@ -40,17 +43,38 @@ absl::Status LocalCore::EndOrder(OrderCall& call) {
   const Verdict verdict = Judge(call.kind, state);
   // The text of a refusal comes before the end of the order: it may find no memory.
   absl::Status status;
-  if (verdict == Verdict::kWrongState) {
-    status = gives_back ? checks_.CannotCancel(call.id) : checks_.CannotCommit(call.id, state);
-  }
+  if (verdict == Verdict::kWrongState) status = checks_.WrongState(call.kind, call.id, state);
   if (is_due) {
     // The answer will say that the order is over, so a record has to say so first.
     End(*stripe, *record, Kind::kExpire, now);
+  } else if (verdict == Verdict::kApply && call.kind == Kind::kExtend) {
+    Extend(*stripe, *record, call.ttl, now);
   } else if (verdict == Verdict::kApply) {
     End(*stripe, *record, call.kind, now);
   }
   call.position = record->position;
+  call.expires_at = record->expires_at + record->extended;
   return status;
+}
+
+void LocalCore::Extend(OrderBook::Stripe& stripe, OrderRecord& record, absl::Duration ttl, Instant now) {
+  const auto us = [](absl::Duration span) { return absl::ToInt64Microseconds(span); };
+  const absl::Duration by = absl::Microseconds(
+      ExtensionUs(us(ttl), us(record.deadline - now), us(record.ttl), us(record.extended), us(max_hold_)));
+  if (by == absl::ZeroDuration()) return;
+  OrderBook::MakeRoomToExtend(stripe);
+  const auto make = [&] {
+    return LedgerRecord{.kind = Kind::kExtend,
+                        .order_id = record.id,
+                        .extended = record.extended + by,
+                        .extended_before = record.extended};
+  };
+  (void)Carry({"extend: before the append", "extend: appended", "extend: done"}, make, [&](uint64_t position) {
+    stripe.mutex.AssertHeld();
+    record.position = position;
+    orders_.Extend(stripe, record, by);
+  });
+  metrics_.Add(kExtensions);
 }
 
 void LocalCore::End(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind, Instant now) {
@@ -78,7 +102,8 @@ std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instan
   if (record == nullptr) return std::nullopt;
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   const MutexLock lock(stripe.mutex);
-  if (record->state == OrderState::kHeld) End(stripe, *record, Kind::kExpire, clock_->Now());
+  // Somebody may have ended or extended it.
+  if (const Instant later = clock_->Now(); record->IsDue(later)) End(stripe, *record, Kind::kExpire, later);
   return record->position;
 }
 

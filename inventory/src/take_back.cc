@@ -73,6 +73,10 @@ void LocalCore::UndoRecord(const LedgerRecord& refused) {
   if (IsGrant(refused.kind)) return orders_.Withdraw(*stripe, record);
   // The record before is durable, or is undone next.
   record->position = 0;
+  if (refused.kind == Kind::kExtend) {
+    orders_.Shorten(*stripe, *record, refused.extended - refused.extended_before);
+    return reaper_->WakeBy(record->deadline);
+  }
   const Instant due_at = refused.kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record->deadline;
   orders_.Reopen(*stripe, *record, due_at);
   reaper_->WakeBy(due_at);

@@ -166,6 +166,9 @@ TEST_F(AsioTest, EachCallOfAnInventory_ReturnsWhatTheBlockingOneDoes) {
             .lines = {{.sku = "shoe", .quantity = 3}}, .request_id = "b", .ttl = absl::Minutes(10)};
         const auto basket_held = co_await shop.AsyncReserveBasket(basket, net::use_awaitable);
         all.push_back(basket_held.status());
+        const ExtendRequest later = {.order = basket_held->id(), .ttl = absl::Minutes(20)};
+        const absl::StatusOr<absl::Time> until = co_await shop.AsyncExtend(later, net::use_awaitable);
+        EXPECT_GT(until.value(), basket_held->expires_at() + absl::Minutes(9));
         all.push_back(co_await shop.AsyncCancel(basket_held->id(), net::use_awaitable));
         all.push_back(co_await shop.AsyncCommit(basket_held->id(), net::use_awaitable));  // It is cancelled.
         const TakeRequest take = {.sku = "shoe", .quantity = 9, .request_id = "c"};

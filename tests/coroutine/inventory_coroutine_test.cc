@@ -1,4 +1,4 @@
-// ReserveAwait(), ReserveBasketAwait(), TakeAwait(), CommitAwait(), CancelAwait().
+// ReserveAwait(), ReserveBasketAwait(), TakeAwait(), CommitAwait(), CancelAwait(), ExtendAwait().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,6 +42,9 @@ Routine RunsAll(Inventory& shop, AwaitOn on, std::vector<absl::Status>& statuses
   const ReserveRequest request = {.sku = "shoe", .quantity = 2, .request_id = "a", .ttl = absl::Minutes(10)};
   const absl::StatusOr<Reservation> held = co_await ReserveAwait(shop, request, on);
   statuses.push_back(held.status());
+  const ExtendRequest later = {.order = held->id(), .ttl = absl::Minutes(20)};
+  const absl::StatusOr<absl::Time> until = co_await ExtendAwait(shop, later, on);
+  EXPECT_GT(until.value(), held->expires_at());
   statuses.push_back(co_await CommitAwait(shop, held->id(), on));
   statuses.push_back(co_await CancelAwait(shop, held->id(), on));  // It is sold.
   const BasketRequest basket = {.lines = {{.sku = "shoe", .quantity = 3}}, .request_id = "b", .ttl = absl::Minutes(10)};
@@ -56,7 +59,7 @@ Routine RunsAll(Inventory& shop, AwaitOn on, std::vector<absl::Status>& statuses
 TEST_F(InventoryCoroutineTest, EachCall_ReturnsWhatTheBlockingOneDoes) {
   std::vector<absl::Status> statuses;
   const Routine routine = RunsAll(*shop_, on_, statuses);
-  for (int i = 0; i < 6; ++i) queue_.RunOne();
+  for (int i = 0; i < 7; ++i) queue_.RunOne();
   ASSERT_EQ(statuses.size(), 6);
   for (const int i : {0, 1, 3, 4}) EXPECT_EQ(statuses[i], absl::OkStatus()) << i;
   EXPECT_EQ(RefusalOf(statuses[2]), Refusal::kCommitted) << statuses[2];

@@ -12,7 +12,7 @@ namespace {
 
 absl::Status Sell(const std::string& url, const std::string& click_id) {
   stockade::FleetInventoryOptions options = {.ledger = url, .fleet = "shop"};
-  absl::Status migrated = stockade::FleetInventory::Migrate(options);  // Once, when a version is rolled out.
+  absl::Status migrated = stockade::FleetInventory::Migrate(options);  // Once, while no process runs.
   if (!migrated.ok()) return migrated;
 
   absl::StatusOr<std::unique_ptr<stockade::Inventory>> shop = stockade::FleetInventory::Connect(options);

@@ -52,6 +52,22 @@ absl::Status Sell(const std::string& file, const std::string& click_id, std::vec
   return (*shop)->Figures("sneaker").status();
 }
 
+absl::Status KeepHolding(stockade::Inventory& shop, stockade::OrderId order) {
+  // The payment is still under way: keep the article for another ten minutes.
+  absl::StatusOr<absl::Time> until = shop.Extend({.order = order, .ttl = absl::Minutes(10)});
+  if (!until.ok()) return until.status();  // It was sold, was cancelled, or has expired.
+  return absl::OkStatus();
+}
+
+TEST(DocumentsTest, InventoryExtendSnippet_KeepsOrSaysWhyNot) {
+  stockade::Inventory shop({.metrics = nullptr});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());
+  const stockade::OrderId order = shop.Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Minutes(1)})->id();
+  EXPECT_EQ(KeepHolding(shop, order), absl::OkStatus());
+  EXPECT_TRUE(shop.Commit(order).ok());
+  EXPECT_EQ(stockade::RefusalOf(KeepHolding(shop, order)), stockade::Refusal::kCommitted);
+}
+
 TEST(DocumentsTest, InventorySnippet_Sells) {
   const stockade::testing::TempDir dir;
   std::vector<absl::Status> refused;

@@ -68,7 +68,9 @@ class OrderScene {
  public:
   explicit OrderScene(const MakeOutcomeShop& make) : made_(make()) {
     EXPECT_TRUE(shop().AddSku("sku", {.stock = 10}).ok());
-    order_ = Reserve(2)->id();
+    const auto reserved = Reserve(2);
+    order_ = reserved->id();
+    expires_at_ = reserved->expires_at();
   }
 
   // In the order of the table's rows.
@@ -108,6 +110,12 @@ class OrderScene {
     return Figures().available > before.available ? word + ", gives back" : word;
   }
 
+  std::string Extend() {
+    const auto extended = shop().Extend({.order = order_, .ttl = absl::Minutes(20)});
+    if (!extended.ok()) return OutcomeWord(extended.status());
+    return *extended > expires_at_ ? "OK, expires later" : "OK";
+  }
+
   std::string StateOf() {
     const auto state = shop().StateOf(order_);
     return state.ok() ? OutcomeWord(*state) : OutcomeWord(state.status());
@@ -133,17 +141,18 @@ class OrderScene {
 
   const std::unique_ptr<OutcomeShop> made_;
   OrderId order_;
+  absl::Time expires_at_;
 };
 
 // The lines of the table.
 inline std::vector<std::string> OrderOutcomes(const MakeOutcomeShop& make) {
   const std::vector<std::function<std::string(OrderScene&)>> calls = {
       [](OrderScene& s) { return s.Commit(); }, [](OrderScene& s) { return s.Cancel(); },
-      [](OrderScene& s) { return s.StateOf(); }, [](OrderScene& s) { return s.Again(2); },
-      [](OrderScene& s) { return s.Again(3); }};
+      [](OrderScene& s) { return s.Extend(); }, [](OrderScene& s) { return s.StateOf(); },
+      [](OrderScene& s) { return s.Again(2); }, [](OrderScene& s) { return s.Again(3); }};
   std::vector<std::string> lines = {
-      "| the order is | `Commit` | `Cancel` | `StateOf` | its request again | with another quantity |",
-      "| --- | --- | --- | --- | --- | --- |"};
+      "| the order is | `Commit` | `Cancel` | `Extend` | `StateOf` | its request again | with another quantity |",
+      "| --- | --- | --- | --- | --- | --- | --- |"};
   for (const OrderScene::State& state : OrderScene::States()) {
     std::string line = std::string("| ") + state.row + " |";
     for (const auto& call : calls) {

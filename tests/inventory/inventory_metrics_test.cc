@@ -38,6 +38,8 @@ TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
     ASSERT_TRUE(shop.Take({"s", 1, "a", "ann"}).ok());
     ASSERT_TRUE(shop.Take({"s", 1, "a", "ann"}).ok());
     const OrderId sold = shop.Reserve({"s", 2, "b", "ann"})->id();
+    ASSERT_TRUE(shop.Extend({sold, absl::Minutes(20)}).ok());
+    ASSERT_TRUE(shop.Extend({sold, absl::Minutes(1)}).ok());  // Changes nothing.
     ASSERT_TRUE(shop.Commit(sold).ok());
     ASSERT_TRUE(shop.Commit(sold).ok());
     ASSERT_TRUE(shop.Cancel(shop.Reserve({"s", 2, "c", "ann"})->id()).ok());
@@ -57,6 +59,7 @@ TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
     EXPECT_EQ(at[p + "commits_total|shop"], 1);
     EXPECT_EQ(at[p + "cancels_total|shop"], 1);
     EXPECT_EQ(at[p + "expirations_total|shop"], 0);
+    EXPECT_EQ(at[p + "extensions_total|shop"], 1);
     EXPECT_EQ(at[p + "restocks_total|shop"], 1);
     for (const char* reason : {"all_held", "invalid", "sold_out", "buyer_limit", "unknown_sku", "request_mismatch"}) {
       EXPECT_EQ(at[p + "refusals_total|shop|" + reason], 1) << reason;

@@ -64,6 +64,7 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
        [&] {
          return shop->ReserveBasket({.lines = {{"lace", 2}}, .request_id = "e"}).status();
        }},
+      {"extend", [&] { return shop->Extend({.order = sold, .ttl = absl::Minutes(20)}).status(); }},
       {"commit", [&] { return shop->Commit(sold); }},
       {"cancel", [&] { return shop->Cancel(cancelled); }},
       {"restock", [&] { return shop->Restock("lace", 5); }},

@@ -24,7 +24,9 @@ inline std::string Describe(const LedgerState& state) {
     for (const OrderLine& line : order.lines) absl::StrAppend(&text, " + ", line.quantity, " ", line.sku);
     absl::StrAppend(&text, " state ", static_cast<int>(order.state), " kind ", static_cast<int>(order.kind), " until ",
                     absl::FormatTime(order.expires_at), " ttl ", absl::FormatDuration(order.ttl), " ended ",
-                    absl::FormatTime(order.ended_at), "\n");
+                    absl::FormatTime(order.ended_at),
+                    order.extended == absl::ZeroDuration() ? "" : " extended " + absl::FormatDuration(order.extended),
+                    "\n");
   }
   for (const LedgerState::Restock& restock : state.restocks) {
     absl::StrAppend(&text, "restock ", restock.order_id, " ", restock.request_id, ": ", restock.quantity, " ",

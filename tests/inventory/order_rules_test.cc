@@ -14,10 +14,10 @@ using Kind = LedgerRecord::Kind;
 using base_internal::Concat;
 
 constexpr Kind kKinds[] = {Kind::kAddSku,        Kind::kRestock, Kind::kRemoveSku, Kind::kReserve, Kind::kTake,
-                           Kind::kReserveBasket, Kind::kCommit,  Kind::kCancel,    Kind::kExpire};
+                           Kind::kReserveBasket, Kind::kCommit,  Kind::kCancel,    Kind::kExpire,  Kind::kExtend};
 constexpr OrderState kStates[] = {OrderState::kHeld, OrderState::kSold, OrderState::kCancelled, OrderState::kExpired};
 constexpr const char* kKindNames[] = {"add_sku",        "restock", "remove_sku", "reserve", "take",
-                                      "reserve_basket", "commit",  "cancel",     "expire"};
+                                      "reserve_basket", "commit",  "cancel",     "expire",  "extend"};
 constexpr const char* kStateNames[] = {"held", "sold", "cancelled", "expired"};
 constexpr const char* kAccountNames[] = {"outside", "available", "held", "sold"};
 
@@ -46,12 +46,13 @@ TEST(OrderRulesTest, EachRecordMovesUnits) {
             "reserve_basket: available to held, then held, a grant, takes first; 1\n"
             "commit: held to sold, then sold; 0\n"
             "cancel: held to available, once removed to outside, then cancelled; -1\n"
-            "expire: held to available, once removed to outside, then expired; -1\n");
+            "expire: held to available, once removed to outside, then expired; -1\n"
+            "extend: held to held, then held; 0\n");
 }
 
 TEST(OrderRulesTest, EachStateAllowsWhatMayComeNext) {
   std::string table;
-  for (const Kind kind : {Kind::kCommit, Kind::kCancel, Kind::kExpire}) {
+  for (const Kind kind : {Kind::kCommit, Kind::kCancel, Kind::kExpire, Kind::kExtend}) {
     table += NameOf(kind);
     for (const OrderState state : kStates) {
       const Verdict verdict = Judge(kind, state);
@@ -65,7 +66,27 @@ TEST(OrderRulesTest, EachStateAllowsWhatMayComeNext) {
   EXPECT_EQ(table,
             "commit held=apply sold=already cancelled=wrong expired=wrong\n"
             "cancel held=apply sold=wrong cancelled=already expired=already\n"
-            "expire held=apply sold=already cancelled=already expired=already\n");
+            "expire held=apply sold=already cancelled=already expired=already\n"
+            "extend held=apply sold=wrong cancelled=wrong expired=wrong\n");
+}
+
+TEST(OrderRulesTest, AnExtension_IsNeverShorterAndEndsWithTheLongestHold) {
+  constexpr int64_t kEver = INT64_MAX;
+  // ttl, left, granted, extended, longest.
+  EXPECT_EQ(ExtensionUs(600, 100, 600, 0, 3600), 500);
+  EXPECT_EQ(ExtensionUs(600, 600, 600, 0, 3600), 0);
+  EXPECT_EQ(ExtensionUs(600, 601, 600, 0, 3600), 0);
+  EXPECT_EQ(ExtensionUs(3099, 100, 600, 0, 3600), 2999);
+  EXPECT_EQ(ExtensionUs(3100, 100, 600, 0, 3600), 3000);
+  EXPECT_EQ(ExtensionUs(3101, 100, 600, 0, 3600), 3000);
+  EXPECT_EQ(ExtensionUs(9999, 100, 600, 2999, 3600), 1);
+  EXPECT_EQ(ExtensionUs(9999, 100, 600, 3000, 3600), 0);
+  EXPECT_EQ(ExtensionUs(9999, 100, 600, 3000, 600), 0) << "the longest hold was longer before";
+  EXPECT_EQ(ExtensionUs(9999, 100, 7200, 0, 3600), 0) << "its own time is longer";
+  EXPECT_EQ(ExtensionUs(600, 100, 600, 0, 0), 0);
+  EXPECT_EQ(ExtensionUs(kEver, 100, 600, 0, 3600), 3000);
+  EXPECT_EQ(ExtensionUs(kEver, kEver, kEver, 0, kEver), 0);
+  EXPECT_EQ(ExtensionUs(600, kEver, kEver, 0, 3600), 0);
 }
 
 TEST(OrderRulesTest, TheUnitsOfAnOrderAreWhereItsStateSays) {

@@ -95,8 +95,9 @@ class Replayer {
   void Apply(const LedgerRecord& record, absl::Time at) {
     using Kind = LedgerRecord::Kind;
     const bool basket = record.kind == Kind::kReserveBasket;
-    const bool ends = record.kind == Kind::kCommit || record.kind == Kind::kCancel || record.kind == Kind::kExpire;
-    Expect(basket ? !record.lines.empty() : record.lines.size() == (ends ? 0 : 1));
+    const bool is_of_held = record.kind == Kind::kCommit || record.kind == Kind::kCancel ||
+                            record.kind == Kind::kExpire || record.kind == Kind::kExtend;
+    Expect(basket ? !record.lines.empty() : record.lines.size() == (is_of_held ? 0 : 1));
     const OrderLine line = record.lines.empty() ? OrderLine{} : record.lines[0];
     switch (record.kind) {
       case Kind::kAddSku: {
@@ -126,6 +127,13 @@ class Replayer {
       case Kind::kCommit: Settle(record.order_id, OrderState::kSold, at); break;
       case Kind::kCancel: Settle(record.order_id, OrderState::kCancelled, at); break;
       case Kind::kExpire: Settle(record.order_id, OrderState::kExpired, at); break;
+      case Kind::kExtend: {
+        LedgerState::Order& order = orders_.at(record.order_id);
+        Expect(order.state == OrderState::kHeld && order.extended == record.extended_before);
+        Expect(record.extended > record.extended_before);
+        order.extended = record.extended;
+        break;
+      }
     }
   }
 

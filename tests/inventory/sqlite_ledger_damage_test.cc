@@ -57,6 +57,22 @@ void ExpectDataLossOfPruned(const std::string& damage, const std::string& text) 
   ExpectDataLoss(damage, text, MakePrunedLedger);
 }
 
+// Positions 1 and 2: 10 shoes, order 1 of 4; 3: order 1 expires a minute later.
+void MakeExtended(const std::string& path) {
+  const auto ledger = OpenLedger(path);
+  ledger->Append(AddSku("shoe", 10));
+  ledger->Append(Reserve(1, "shoe", 4));
+  const LedgerRecord later = {.kind = LedgerRecord::Kind::kExtend, .order_id = 1, .extended = absl::Minutes(1)};
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(later)).ok());
+}
+
+TEST(SqliteLedgerDamageTest, Open_ExtensionsThatDisagree_IsDataLossNamingIt) {
+  ExpectDataLoss("UPDATE orders SET extended_us = 0",
+                 "position 3 (extend): order 1 is not extended in the table of orders", MakeExtended);
+  ExpectDataLoss("DELETE FROM journal WHERE kind = 'extend'", "order 1 is extended, but not in the journal",
+                 MakeExtended);
+}
+
 TEST(SqliteLedgerDamageTest, Open_Unchanged_IsOk) {
   const TempDir dir;
   MakeLedger(dir.File("orders.db"));
@@ -93,7 +109,7 @@ TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("DELETE FROM ledger", "the table ledger is empty");
   ExpectDataLoss(
       "INSERT INTO orders SELECT 9, 'another', sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
-      "created_at_us, settled_at_us, 11 FROM orders WHERE order_id = 1",
+      "created_at_us, settled_at_us, 11, 0 FROM orders WHERE order_id = 1",
       "order 9 is sold, but unknown according to the journal");
   ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
                  "quick_check");

@@ -133,7 +133,9 @@ std::string Digests(const std::string& path) {
   for (const std::string select : {
            "journal_start, last_forgotten_id FROM ledger",
            "* FROM skus ORDER BY sku",
-           "* FROM orders ORDER BY position",
+           // Those that version 4 has: the script extends nothing.
+           "order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, created_at_us, "
+           "settled_at_us, position FROM orders ORDER BY position",
            "* FROM order_lines ORDER BY order_id, line",
            "* FROM journal ORDER BY position",
            "* FROM journal_lines ORDER BY position, line",
@@ -177,10 +179,17 @@ TEST(SqliteLedgerRowsTest, AFileOfAnEarlierCommit_HasTheRowsOfTheScriptAndOpens)
   { Script(dir.File("now.db")).Run(1'500); }
   EXPECT_EQ(Digests(path), Digests(dir.File("now.db")));
   EXPECT_EQ(SqliteLedger::Audit(path), absl::OkStatus());
+  EXPECT_EQ(PlainSql(path).Query("PRAGMA user_version"), std::vector<PlainSql::Row>{{"4"}})
+      << "an audit writes nothing";
   EXPECT_EQ(Describe(Reopened(path)), Describe(Reopened(dir.File("now.db"))));
+  EXPECT_EQ(PlainSql(path).Query("PRAGMA user_version"), std::vector<PlainSql::Row>{{"5"}});
+  EXPECT_EQ(SqliteLedger::Audit(path), absl::OkStatus());
+  EXPECT_EQ(Digests(path), Digests(dir.File("now.db")));
   Inventory shop({.name = "shop", .ledger = OpenLedger(path), .metrics = nullptr});
   EXPECT_TRUE(shop.AddSku("new", {.stock = 1}).ok());
-  EXPECT_TRUE(shop.Take({.sku = "new", .request_id = "new"}).ok());
+  const auto held = shop.Reserve({.sku = "new", .request_id = "new"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(shop.Extend({.order = held->id(), .ttl = absl::Hours(2)}).value(), held->expires_at() + absl::Minutes(50));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "fleet_core.h"
 #include "fleet_sql.h"
 #include "fleet_workers.h"
+#include "order_rules.h"
 #include "request_fingerprint.h"
 #include "stockade/base/backoff.h"
 #include "stockade/base/start_thread.h"
@@ -210,10 +211,7 @@ void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
 
 void FleetCore::Ask(OrderCall& asker, Done done) {
   asker.core = this;
-  if (!asker.is_request()) {
-    return End(asker.id, asker.kind == LedgerRecord::Kind::kCommit ? OrderState::kSold : OrderState::kCancelled,
-               std::move(done));
-  }
+  if (!asker.is_request()) return AskForChange(asker, std::move(done));
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = NewGrant(asker);
   if (!call.ok()) {
     shared_.metrics.Add(RefusalMetric(RefusalOf(call.status())));
@@ -269,13 +267,26 @@ absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::NewGrant(OrderCall& a
   return call;
 }
 
-void FleetCore::End(OrderId id, OrderState to, Done done) {
+void FleetCore::AskForChange(OrderCall& asker, Done done) {
+  using Kind = LedgerRecord::Kind;
+  if (asker.kind == Kind::kExtend) {
+    if (absl::Status valid = shared_.checks.CheckExtend(asker); !valid.ok()) return done(std::move(valid));
+  }
+  auto call = NewEnd(asker.id, *StateAfter(asker.kind), std::move(done));
+  if (asker.kind == Kind::kExtend) {
+    call->ttl_us = FleetMicros(asker.ttl);
+    call->asker = &asker;
+  }
+  shared_.queues.Enqueue(std::move(call));
+}
+
+std::unique_ptr<FleetEndCall> FleetCore::NewEnd(OrderId id, OrderState to, Done done) const {
   auto call = std::make_unique<FleetEndCall>();
   call->start = shared_.clock.Now();
   call->id = id;
   call->to = to;
   call->done = std::move(done);
-  shared_.queues.Enqueue(std::move(call));
+  return call;
 }
 
 absl::Status FleetCore::RunStep(std::function<Stepped(FleetLane&)> step, bool reads) {
@@ -313,7 +324,8 @@ absl::Status FleetCore::ReadState(ReadCall& read) {
         /*reads=*/true);
     if (!asked.ok() || !due) return asked;
     // The answer will say that it has expired, so the ledger has to say it first.
-    absl::Status expired = AwaitOne([&](Done done) { End(id, OrderState::kExpired, std::move(done)); });
+    absl::Status expired =
+        AwaitOne([&](Done done) { shared_.queues.Enqueue(NewEnd(id, OrderState::kExpired, std::move(done))); });
     if (!expired.ok()) return expired;
   }
   return shared_.checks.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));

@@ -70,12 +70,14 @@ struct FleetGrantCall : FleetCall {
   OrderCall* asker;  // Stays until `done` was called.
 };
 
-// A Commit, a Cancel, or the expiry of an order.
+// A Commit, a Cancel, an Extend, or the expiry of an order.
 struct FleetEndCall : FleetCall {
   OrderId id;
-  OrderState to;          // kSold, kCancelled or kExpired.
-  size_t lines = 1;       // Of the order, as far as it is known.
-  bool is_large = false;  // It is known to be.
+  OrderState to;               // What the order becomes; kHeld: it lasts longer.
+  int64_t ttl_us = 0;          // Of an Extend.
+  size_t lines = 1;            // Of the order, as far as it is known.
+  bool is_large = false;       // It is known to be.
+  OrderCall* asker = nullptr;  // Of an Extend: gets the end. Stays until `done` was called.
 };
 
 inline size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }

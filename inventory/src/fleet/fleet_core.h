@@ -66,7 +66,9 @@ class FleetCore final : public InventoryCore {
   Stepped RefuseByLease(const OrderCall& asker);
   // Notes the answer to a call, and counts it if a lane was asked for units.
   static void TakeAnswer(OrderCall& call, absl::Status status);
-  void End(OrderId id, OrderState to, Done done);
+  // Of a call that ends an order, or lets it last longer.
+  void AskForChange(OrderCall& asker, Done done);
+  std::unique_ptr<FleetEndCall> NewEnd(OrderId id, OrderState to, Done done) const;
   // Has a lane run a step until it has an answer, and blocks until then.
   absl::Status RunStep(std::function<Stepped(FleetLane&)> step, bool reads = false);
   absl::Status ReadState(ReadCall& read);

@@ -33,7 +33,7 @@ FleetEnds TakeRepeats(FleetEnds& calls) {
 
 bool FleetEnder::Serve(FleetEnds calls) {
   shared_.queues.PutBack(TakeRepeats(calls));
-  FleetEndPlanner ending(std::move(calls), shared_.checks);
+  FleetEndPlanner ending(std::move(calls), shared_.checks, shared_.options.max_hold);
   FleetOrderRows orders;
   std::vector<OrderId> large;
   int64_t now = 0;
@@ -81,7 +81,7 @@ bool FleetEnder::CountLines(FleetEnds& calls) {
 }
 
 bool FleetEnder::EndLarge(FleetEnds calls) {
-  FleetEndPlanner ending(std::move(calls), shared_.checks);
+  FleetEndPlanner ending(std::move(calls), shared_.checks, shared_.options.max_hold);
   FleetOrderRows orders;
   int64_t now = 0;
   if (!ReadOrderRows(lane_, IdsOf(ending.calls), orders, now)) return GoneAway(ending);
@@ -102,7 +102,7 @@ bool FleetEnder::EndOrders(FleetEndPlanner& ending, bool is_large) {
   }
   const std::vector<uint64_t> ids = ending.Skus();
   FleetSkuRows skus;
-  if (!shared_.ReadSkus(lane_, TheseSkus(ids), skus)) return GoneAway(ending);
+  if (!ids.empty() && !shared_.ReadSkus(lane_, TheseSkus(ids), skus)) return GoneAway(ending);
   const std::map<uint64_t, absl::Status> damaged = ending.DecideSkus(std::move(skus));
   for (const uint64_t sku : ids) {
     const auto found = damaged.find(sku);
@@ -132,8 +132,9 @@ bool FleetEnder::EndOrders(FleetEndPlanner& ending, bool is_large) {
     const OrderState state = ending.StateOf(*call);
     shared_.metrics.Add(state == OrderState::kSold        ? kCommits
                         : state == OrderState::kCancelled ? kCancels
+                        : state == OrderState::kHeld      ? kExtensions
                                                           : kExpirations);
-    ending.Answer(*call, state);
+    ending.AnswerDone(*call);
   }
   return true;
 }

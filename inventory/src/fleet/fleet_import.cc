@@ -149,7 +149,8 @@ class Importer {
     const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
     const int64_t created_at = expires ? absl::ToUnixMicros(order.expires_at) - ttl_us : held ? now_ : ended_at;
     // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-    const int64_t due_at = expires ? std::min(created_at, now_) + ttl_us : inventory_internal::kNever;
+    const int64_t due_at = expires ? std::min(created_at, now_) + ttl_us + absl::ToInt64Microseconds(order.extended)
+                                   : inventory_internal::kNever;
     AddRow(order.order_id, order.request_id, basket ? 0 : keys_.SkuId(first.sku), basket ? 0 : first.quantity, buyer,
            kind, order.state, created_at, ttl_us, held ? due_at : ended_at);
     return absl::OkStatus();
@@ -189,7 +190,8 @@ class Importer {
   const int64_t now_;
   Sums sums_;
   Inserter requests_ = Into(ledger_.tables.requests);
-  Inserter orders_ = Into(ledger_.tables.orders);
+  Inserter orders_ =
+      Into(ledger_.tables.orders + " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at)");
   Inserter lines_ = Into(ledger_.tables.order_lines);
   Inserter buyers_ = Into(ledger_.tables.buyers);
   Inserter skus_ = Into(ledger_.tables.skus + " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten)");

@@ -134,6 +134,7 @@ absl::Status FleetInventoryOptions::Validate() const {
            NodeNamesOf(*this).status(),
            InRange("patience", patience, absl::Milliseconds(100), absl::Minutes(10)),
            InRange("retention", retention, absl::Seconds(1), absl::InfiniteDuration()),
+           InRange("max_hold", max_hold, absl::ZeroDuration(), inventory_internal::kForever),
            InRange("connect_timeout", connect_timeout, absl::Milliseconds(100), absl::Minutes(10)),
            TargetOf(*this).status(),
        }) {

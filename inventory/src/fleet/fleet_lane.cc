@@ -75,9 +75,9 @@ absl::Status FleetLane::Register() {
         ledger_.keys.imported.has_value() ? MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported)) : "NULL";
     const MySqlReply reply = connection_->Run(
         Concat("INSERT INTO ", ledger_.tables.lanes,
-               " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
-               kFleetNow, ",", FleetMicros(ledger_.retention), ",", kFleetNow, " FROM ", ledger_.tables.fleet,
-               " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
+               " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at,code) SELECT ", lane_id, ",", nonce,
+               ",1,0,", kFleetNow, ",", FleetMicros(ledger_.retention), ",", kFleetNow, ",", kFleetSchemaVersion,
+               " FROM ", ledger_.tables.fleet, " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
         Deadline());
     if (reply.error == kDuplicate) continue;
     if (!reply.status.ok()) return reply.status;

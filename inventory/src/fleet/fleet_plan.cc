@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fleet_rules.h"
+#include "order_rules.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -51,7 +52,7 @@ void FleetEndPlanner::Decide(FleetOrderRows orders, int64_t now) {
   std::erase_if(calls, [&](std::unique_ptr<FleetEndCall>& call) {
     const auto found = orders_.find(call->id);
     if (found == orders_.end() || found->second.kind == OrderKind::kRestock) {
-      Answer(*call, std::nullopt);
+      Answer(*call, std::nullopt, 0);
       return true;
     }
     const FleetOrderRow& order = found->second;
@@ -60,12 +61,14 @@ void FleetEndPlanner::Decide(FleetOrderRows orders, int64_t now) {
       return true;
     }
     const bool due = order.at <= now;
-    if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due)) {
-      Answer(*call, order.state);
+    const bool extends = call->to == OrderState::kHeld && !due;
+    const int64_t by = extends ? order.ExtensionUntil(now, call->ttl_us, max_hold_us_) : 0;
+    if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due) || (extends && by == 0)) {
+      Answer(*call, order.state, order.at);
       return true;
     }
     call->lines = order.lines.size();
-    states_[call->id] = due ? OrderState::kExpired : call->to;
+    changes_[call->id] = {call->id, order.version, due ? OrderState::kExpired : call->to, order.at + by};
     return false;
   });
 }
@@ -79,6 +82,7 @@ size_t FleetEndPlanner::lines() const {
 std::vector<uint64_t> FleetEndPlanner::Skus() const {
   absl::flat_hash_set<uint64_t> skus;
   for (const auto& call : calls) {
+    if (StateOf(*call) == OrderState::kHeld) continue;
     for (const auto& [sku, quantity] : orders_.at(call->id).lines) skus.insert(sku);
   }
   return {skus.begin(), skus.end()};
@@ -101,9 +105,10 @@ std::map<uint64_t, absl::Status> FleetEndPlanner::DecideSkus(FleetSkuRows skus) 
   });
   for (const auto& call : calls) {
     const FleetOrderRow& order = orders_[call->id];
+    if (StateOf(*call) == OrderState::kHeld) continue;
     for (const auto& [sku, quantity] : order.lines) {
       Effect& effect = effects_[sku];
-      if (states_[call->id] == OrderState::kSold) {
+      if (StateOf(*call) == OrderState::kSold) {
         effect.sold = FleetSum(effect.sold, quantity);
         continue;
       }
@@ -122,7 +127,7 @@ FleetPacket FleetEndPlanner::Packet(int32_t lane_index) const {
   statements::EndOrders ends;
   statements::CreditBuyers buyers;
   statements::SettleStock stock;
-  for (const auto& call : calls) ends.rows.emplace_back(call->id, StateOf(*call));
+  for (const auto& call : calls) ends.rows.push_back(changes_.at(call->id));
   for (const auto& [id, effect] : effects_) {
     const FleetSkuRow& row = skus_.at(id);
     const bool to_limbo = !row.removed && DepositsToLimbo(row.latch);
@@ -155,14 +160,15 @@ std::map<uint64_t, FleetLatch> FleetEndPlanner::Limbo() const {
   return limbo;
 }
 
-void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state) const {
+void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at) const {
+  using Kind = LedgerRecord::Kind;
   if (!state.has_value()) return call.done(checks_.NoSuchOrder(call.id));
-  if (call.to == OrderState::kSold && *state != OrderState::kSold) {
-    return call.done(checks_.CannotCommit(call.id, *state));
-  }
-  if (call.to == OrderState::kCancelled && *state == OrderState::kSold) {
-    return call.done(checks_.CannotCancel(call.id));
-  }
+  const Kind kind = call.to == OrderState::kSold        ? Kind::kCommit
+                    : call.to == OrderState::kCancelled ? Kind::kCancel
+                    : call.to == OrderState::kHeld      ? Kind::kExtend
+                                                        : Kind::kExpire;
+  if (Judge(kind, *state) == Verdict::kWrongState) return call.done(checks_.WrongState(kind, call.id, *state));
+  if (call.asker != nullptr && at != kNever) call.asker->expires_at = absl::FromUnixMicros(at);
   call.done(absl::OkStatus());
 }
 

@@ -29,13 +29,15 @@ absl::Status CheckWhole(const RequestChecks& checks, const FleetOrderRow& row);
 // Keeps the first calls that together have at most `most_lines`, and at least one. Returns the others.
 FleetEnds SplitOff(FleetEnds& calls, size_t most_lines);
 
-// Plans one packet that ends orders. Each call is about another order.
+// Plans one packet that ends orders, or lets them last longer. Each call is about another order.
 class FleetEndPlanner {
  public:
-  FleetEndPlanner(FleetEnds of, const RequestChecks& checks) : calls(std::move(of)), checks_(checks) {}
+  FleetEndPlanner(FleetEnds of, const RequestChecks& checks, absl::Duration max_hold)
+      : calls(std::move(of)), checks_(checks), max_hold_us_(FleetMicros(max_hold)) {}
 
-  // Answers the calls that end no order, by the rows of the orders and the database's time.
+  // Answers the calls that change no order, by the rows of the orders and the database's time.
   void Decide(FleetOrderRows orders, int64_t now);
+  // Those of the orders that end.
   std::vector<uint64_t> Skus() const;
   // Answers the calls whose SKUs are damaged, by the rows of Skus(). Returns what is wrong with each.
   std::map<uint64_t, absl::Status> DecideSkus(FleetSkuRows skus);
@@ -43,9 +45,10 @@ class FleetEndPlanner {
 
   // What the packet has done: the latches of SKUs whose limbo got units, and the states of the orders.
   std::map<uint64_t, FleetLatch> Limbo() const;
-  OrderState StateOf(const FleetEndCall& call) const { return states_.at(call.id); }
-  // Answers a call about an order in this state; nullopt: there is no such order.
-  void Answer(FleetEndCall& call, std::optional<OrderState> state) const;
+  OrderState StateOf(const FleetEndCall& call) const { return changes_.at(call.id).state; }
+  // Answers a call about an order in this state; nullopt: there is no such order. `at`: when a held one expires.
+  void Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at) const;
+  void AnswerDone(FleetEndCall& call) const { Answer(call, StateOf(call), changes_.at(call.id).at); }
 
   size_t lines() const;
 
@@ -60,10 +63,11 @@ class FleetEndPlanner {
   };
 
   const RequestChecks& checks_;
+  const int64_t max_hold_us_;
   FleetOrderRows orders_ = {};
   FleetSkuRows skus_ = {};
-  std::map<OrderId, OrderState> states_ = {};  // What the orders become.
-  std::map<uint64_t, Effect> effects_ = {};    // By SKU.
+  std::map<OrderId, statements::EndOrders::Row> changes_ = {};  // What the orders become.
+  std::map<uint64_t, Effect> effects_ = {};                     // By SKU.
 };
 
 FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported);

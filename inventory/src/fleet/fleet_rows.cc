@@ -4,6 +4,7 @@
 
 #include "fleet_calls.h"
 #include "fleet_rules.h"
+#include "order_rules.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -63,7 +64,7 @@ void FleetOrderRow::Add(const FleetOrderColumns& row) {
   int64_t state_number = 0;
   uint64_t sku = 0;
   int64_t quantity = 0;
-  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, sku, quantity) = row;
+  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, version, sku, quantity) = row;
   if (kind_number < 0 || kind_number > static_cast<int>(OrderKind::kRestock)) {
     damage = Concat("the kind ", kind_number);
   } else if (state_number < 0 || state_number > static_cast<int>(OrderState::kExpired)) {
@@ -75,6 +76,13 @@ void FleetOrderRow::Add(const FleetOrderColumns& row) {
     state = static_cast<OrderState>(state_number);
     lines[sku] = quantity;
   }
+}
+
+int64_t FleetOrderRow::ExtensionUntil(int64_t now, int64_t ttl, int64_t longest) const {
+  if (ttl_us == kNever || at == kNever) return 0;
+  const int64_t granted = FleetClamp(ttl_us);
+  const int64_t extended = FleetSum(FleetSum(at, -FleetClamp(created_at)), -granted);
+  return ExtensionUs(FleetClamp(ttl), FleetSum(at, -FleetClamp(now)), granted, extended, FleetClamp(longest));
 }
 
 bool DepositsToLimbo(const FleetLatch& latch) {

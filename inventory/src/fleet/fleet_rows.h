@@ -59,10 +59,10 @@ using FleetSkuColumns = std::tuple<uint64_t, std::string, int64_t, bool, int64_t
 using FleetSkuTable = std::vector<FleetSkuColumns>;
 using FleetSkuRows = std::map<uint64_t, FleetSkuRow>;
 
-// Of a row of orders, and of one of its lines: the order's id, kind, state, buyer, created_at, ttl_us, at, the SKU and
-// the quantity.
+// Of a row of orders, and of one of its lines: the order's id, kind, state, buyer, created_at, ttl_us, at, version, the
+// SKU and the quantity.
 using FleetOrderColumns =
-    std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, uint64_t, int64_t>;
+    std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, int64_t, uint64_t, int64_t>;
 
 // A row of orders, and its lines.
 struct FleetOrderRow {
@@ -75,7 +75,10 @@ struct FleetOrderRow {
   int64_t created_at = 0;
   int64_t ttl_us = 0;
   int64_t at = 0;
+  int64_t version = 0;  // Raised by each transaction that changes the order.
 
+  // By how much later a held order expires, if it is asked for `ttl` from `now`: ExtensionUs().
+  int64_t ExtensionUntil(int64_t now, int64_t ttl, int64_t longest) const;
   // A row for one of its lines.
   void Add(const FleetOrderColumns& row);
 };

@@ -32,7 +32,8 @@ std::string Settings(absl::Duration reply_timeout) {
 
 // Tables and their constraints.
 constexpr std::pair<std::string_view, std::string_view> kConstraints[] = {
-    {"stock", "paid"}, {"stock", "latched"}, {"skus", "limbo"}, {"buyers", "within"}, {"lanes", "fenced"}};
+    {"stock", "paid"},    {"stock", "latched"}, {"skus", "limbo"},
+    {"buyers", "within"}, {"lanes", "fenced"},  {"lanes", "code_is_too_old"}};
 
 // What version 2 of the tables added, in CREATE TABLE and in ALTER TABLE.
 constexpr const char* kSkuColumns[] = {"mode TINYINT NOT NULL DEFAULT 0", "epoch BIGINT NOT NULL DEFAULT 0",
@@ -49,6 +50,14 @@ constexpr std::string_view kLinesKey = "KEY by_sku (sku_id, order_id)";
 // What version 3 added. A process of version 2 keeps orders for a day, and its start is its only sign of life.
 constexpr const char* kLaneColumns[] = {"retention_us BIGINT NOT NULL DEFAULT 86400000000",
                                         "seen_at BIGINT NOT NULL DEFAULT 0"};
+
+// What version 4 added. A process whose code is older cannot register a lane: the server's error names the constraint,
+// which says why.
+constexpr std::string_view kVersionColumn = "version BIGINT NOT NULL DEFAULT 0";
+constexpr std::string_view kCodeColumn = "code INT NOT NULL DEFAULT 0";
+constexpr std::string_view kCode = "code_is_too_old";
+constexpr std::string_view kCodeRule = "code >= 4";
+static_assert(kFleetSchemaVersion == 4);
 
 // MySQL's names of constraints are unique in a schema.
 std::string Constraint(std::string_view prefix, std::string_view name, std::string_view rule) {
@@ -195,7 +204,8 @@ std::string SkusSchema(const FleetTables& tables) {
                                        "  fence BIGINT NOT NULL,\n"
                                        "  batch BIGINT NOT NULL,\n"
                                        "  created_at BIGINT NOT NULL,\n  ",
-                                       absl::StrJoin(kLaneColumns, ",\n  "), ",\n", constraint("fenced", "fence > 0"))),
+                                       absl::StrJoin(kLaneColumns, ",\n  "), ",\n  ", kCodeColumn, ",\n",
+                                       constraint("fenced", "fence > 0"), ",\n", constraint(kCode, kCodeRule))),
       CreateTable(tables.skus, Concat("  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
                                       "  sku VARBINARY(255) NOT NULL,\n"
                                       "  granted BIGINT NOT NULL,\n"
@@ -228,7 +238,9 @@ std::string OrdersSchema(const FleetTables& tables) {
                                                   "  state TINYINT NOT NULL,\n"
                                                   "  created_at BIGINT NOT NULL,\n"
                                                   "  ttl_us BIGINT NOT NULL,\n"
-                                                  "  at BIGINT NOT NULL,\n"
+                                                  "  at BIGINT NOT NULL,\n  ",
+                                                  kVersionColumn,
+                                                  ",\n"
                                                   "  KEY upkeep (state, at),\n  ",
                                                   kOrdersKey)),
                 CreateTable(tables.order_lines, Concat("  order_id BIGINT UNSIGNED NOT NULL,\n"
@@ -259,10 +271,10 @@ std::string FleetSchema(std::string_view prefix) {
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
   const FleetTables tables(prefix);
   const auto added = [](std::string_view piece) { return Concat("ADD ", piece); };
-  // By the column or the key that shows whether a table has it. Each ALTER TABLE is done or not.
+  // By the column, the key or the constraint that shows whether a table has it. Each ALTER TABLE is done or not.
   const struct {
     std::string_view table;
-    std::string_view name;
+    std::string name;
     std::string alter;
   } additions[] = {
       {"skus", "mode",
@@ -277,6 +289,11 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
       {"lanes", "seen_at",
        Concat("ADD COLUMN ", absl::StrJoin(kLaneColumns, ",ADD COLUMN "), ";UPDATE ", tables.lanes,
               " SET seen_at=", kFleetNow)},
+      {"orders", "version", Concat("ADD COLUMN ", kVersionColumn)},
+      // The lanes that there are get a number that the constraint allows.
+      {"lanes", "code", "ADD COLUMN code INT NOT NULL DEFAULT 4"},
+      {"lanes", Concat(prefix, "_", kCode),
+       Concat("ALTER COLUMN code SET DEFAULT 0,", added(Constraint(prefix, kCode, kCodeRule)))},
   };
   // Without it, two could add the same column at once, and one would fail. It ends with the connection, too.
   const std::string lock = Concat("CONCAT('stockade.',SHA1(CONCAT(DATABASE(),'.", prefix, "')))");
@@ -295,18 +312,22 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
                     prefix, "_", table, "' AND ", column, "='", name, "'");
     };
     std::vector<int64_t> is_there;
-    reply = connection.Run(Concat(found("COLUMNS", "COLUMN_NAME"), " UNION ALL ", found("STATISTICS", "INDEX_NAME")),
+    reply = connection.Run(Concat(found("COLUMNS", "COLUMN_NAME"), " UNION ALL ", found("STATISTICS", "INDEX_NAME"),
+                                  " UNION ALL ", found("TABLE_CONSTRAINTS", "CONSTRAINT_NAME")),
                            MySqlInto(is_there), deadline);
     if (!reply.status.ok() || !is_there.empty()) continue;
     reply = connection.Run(Concat("ALTER TABLE ", tables.Named(table), " ", alter), deadline);
   }
   if (!reply.status.ok()) return reply.status;
-  // Code of version 1 works with these tables.
+  // Processes of older code end here: with another fence their packets do nothing, with another nonce they do not find
+  // their lanes, and they cannot register others.
+  const std::string older = Concat(" WHERE one=1 AND version<", kFleetSchemaVersion);
   return connection
-      .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",1,",
-                  MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);UPDATE ", tables.fleet,
-                  " SET version=", kFleetSchemaVersion, " WHERE one=1 AND version<", kFleetSchemaVersion,
-                  ";DO RELEASE_LOCK(", lock, ")"),
+      .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",", kFleetSchemaVersion,
+                  ",", MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);START TRANSACTION;UPDATE ",
+                  tables.lanes, " SET fence=fence+1,nonce=nonce^1 WHERE EXISTS (SELECT 1 FROM ", tables.fleet, older,
+                  ");UPDATE ", tables.fleet, " SET version=", kFleetSchemaVersion, ",oldest_code=", kFleetSchemaVersion,
+                  older, ";COMMIT;DO RELEASE_LOCK(", lock, ")"),
            deadline)
       .status;
 }

@@ -20,7 +20,7 @@ namespace stockade::inventory_internal {
 // Version 2 added what local refusals need (mode, epoch, lease_us, limbo, latched, and the keys by_sku) and what Redis
 // segments need (nodes, redis_segments, fence, fills). Version 3 added how long a process wants orders to be kept, and
 // its last sign of life (retention_us, seen_at of lanes); version 2 leaves the defaults there.
-inline constexpr int64_t kFleetSchemaVersion = 3;
+inline constexpr int64_t kFleetSchemaVersion = 4;
 
 // The least max_allowed_packet of a server. No packet has more bytes.
 inline constexpr size_t kLeastPacketBytes = size_t{4} << 20;

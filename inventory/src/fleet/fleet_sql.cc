@@ -28,7 +28,7 @@ constexpr size_t kMostLinesLooked = 2 * kMaxLines;
 
 // Of `orders` o, left-joined with `order_lines` l. A row for each line: FleetOrderColumns.
 constexpr std::string_view kOrderColumns =
-    "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
+    "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,o.version,COALESCE(l.sku_id,o.sku_id),"
     "COALESCE(l.quantity,o.quantity)";
 
 std::string InSkus(std::span<const uint64_t> skus) { return Concat("sku_id IN (", absl::StrJoin(skus, ","), ")"); }
@@ -207,18 +207,29 @@ struct FleetScript::Writer {
                  "t.limbo=t.limbo+d.units,t.mode=2", &Row::sku, &Row::epoch, &Row::units);
   }
   void operator()(const statements::EndOrders& it) {
+    if (it.rows.empty()) return;
     std::map<OrderState, std::vector<OrderId>> by_state;
-    for (const auto& [id, state] : it.rows) by_state[state].push_back(id);
+    std::string ids;
+    std::string versions;  // Other than 0.
+    std::string ends;
+    for (const auto& [id, version, state, at] : it.rows) {
+      by_state[state].push_back(id);
+      Append(ids, ids.empty() ? "" : ",", id);
+      if (version != 0) Append(versions, " WHEN ", id, " THEN ", version);
+      if (state == OrderState::kHeld) Append(ends, " WHEN ", id, " THEN ", at);
+    }
     // In one statement, so that its order is that of the keys.
     const auto in = [&](OrderState state) {
-      const std::vector<OrderId>& ids = by_state[state];
-      return ids.empty() ? std::string("FALSE") : Concat("order_id IN (", absl::StrJoin(ids, ","), ")");
+      const std::vector<OrderId>& of = by_state[state];
+      return of.empty() ? std::string("FALSE") : Concat("order_id IN (", absl::StrJoin(of, ","), ")");
     };
-    const std::string ids =
-        absl::StrJoin(it.rows, ",", [](std::string* out, const auto& row) { absl::StrAppend(out, row.first); });
+    const auto by_id = [](std::string_view cases, std::string_view otherwise) {
+      return cases.empty() ? Concat(otherwise) : Concat("CASE order_id", cases, " ELSE ", otherwise, " END");
+    };
     AddGuarded(it.rows.size(), "UPDATE ", tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
-               in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", ids, ") AND state=0 AND IF(",
-               in(OrderState::kExpired), ",at<=@now,at>@now)");
+               in(OrderState::kCancelled), ",2,IF(", in(OrderState::kHeld), ",0,3))),at=", by_id(ends, "@now"),
+               ",version=version+1 WHERE order_id IN (", ids, ") AND version=", by_id(versions, "0"),
+               " AND state=0 AND IF(", in(OrderState::kExpired), ",at<=@now,at>@now)");
   }
   void operator()(const statements::CreditBuyers& it) {
     using Row = statements::BuyerRow;

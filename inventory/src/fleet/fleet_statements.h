@@ -80,9 +80,16 @@ struct ReturnUnits {
   std::vector<Row> rows;
   bool draining_is_open = false;
 };
-// Ends held orders. Fails if an order is not held, or expires before it is due, or ends otherwise after that.
+// Ends held orders, or lets them last longer. Fails if an order was changed since it was read, is not held, expires
+// before it is due, or is changed otherwise after that.
 struct EndOrders {
-  std::vector<std::pair<OrderId, OrderState>> rows;
+  struct Row {
+    OrderId id;
+    int64_t version;  // As read.
+    OrderState state;
+    int64_t at = 0;  // kHeld: the new end.
+  };
+  std::vector<Row> rows;
 };
 // Takes from the units that buyers have.
 struct CreditBuyers {

@@ -23,7 +23,7 @@
 // the calls without an answer are in the queues again then, unless the comment says otherwise.
 namespace stockade::inventory_internal {
 
-// Ends orders, each once: it commits or cancels them, or lets them expire.
+// Ends orders, each once: it commits or cancels them, or lets them expire; or last longer before that.
 class FleetEnder {
  public:
   FleetEnder(FleetShared& shared, FleetLane& lane) : shared_(shared), lane_(lane) {}

@@ -99,8 +99,9 @@ absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const Hig
   std::array<unsigned char, kPageBytes> page = {};
   const size_t size = file == nullptr ? 0 : std::fread(page.data(), 1, page.size(), file.get());
   if (file != nullptr && std::ferror(file.get()) != 0) return FileError(errno, "read", path);
+  const int64_t version = ReadBigEndian(page.data() + kUserVersionAt);
   const bool ours = IsDatabase(page.data()) && ReadBigEndian(page.data() + kApplicationIdAt) == kLedgerApplicationId &&
-                    ReadBigEndian(page.data() + kUserVersionAt) == kLedgerSchemaVersion;
+                    version >= kOldestLedgerSchemaVersion && version <= kLedgerSchemaVersion;
   // Before page 1 has tables, nothing in the file has been acknowledged, and SQLite makes of it what it was before or
   // after a transaction. A power cut may leave zeros in place of what SQLite wrote; then it has left the journal, too.
   const bool is_torn = *is_hot && IsZeroPage(page.data()) && (file == nullptr || std::fgetc(file.get()) == EOF);

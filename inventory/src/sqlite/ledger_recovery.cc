@@ -73,9 +73,12 @@ absl::Status ReadSkus(SqliteDatabase& database, Tables& tables) {
 }
 
 absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
+  const absl::StatusOr<int64_t> version = database.QueryInt("PRAGMA user_version");
+  if (!version.ok()) return version.status();
   absl::StatusOr<SqliteStatement> rows = database.Prepare(
-      "SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, settled_at_us, "
-      "position FROM orders ORDER BY order_id");
+      Concat("SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
+             "settled_at_us, position, ",
+             *version < 5 ? "0" : "extended_us", " FROM orders ORDER BY order_id"));
   if (!rows.ok()) return rows.status();
   absl::StatusOr<LineReader> lines = LineReader::Create(
       database, "SELECT order_id, sku, quantity FROM order_lines ORDER BY order_id, line", "order_lines");
@@ -103,6 +106,7 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
     if (!rows->IsNull(8)) order.ttl = absl::Microseconds(rows->Int(8));
     if (!rows->IsNull(9)) order.ended_at = absl::FromUnixMicros(rows->Int(9));
     tables.start.granted_at.push_back(static_cast<uint64_t>(rows->Int(10)));
+    order.extended = absl::Microseconds(rows->Int(11));
     tables.to.state.orders.push_back(std::move(order));
   }
   return row.ok() ? lines->ExpectEnd() : row.status();
@@ -304,6 +308,9 @@ absl::Status JournalReplay::CheckOrder(const JournalRow& row) {
     if (order.kind != row.kind) return differs("has another kind in the table of orders");
   } else if (!state.has_value() || Judge(row.kind, *state) != Verdict::kApply) {
     return differs("is not held");
+  } else if (row.kind == Kind::kExtend) {
+    if (order.extended == absl::ZeroDuration()) return differs("is not extended in the table of orders");
+    extended_[index] = true;
   }
   state = StateAfter(row.kind);
   if (state != OrderState::kHeld && order.ended_at != absl::FromUnixMicros(row.at_us)) {
@@ -315,6 +322,10 @@ absl::Status JournalReplay::CheckOrder(const JournalRow& row) {
 absl::Status JournalReplay::Finish() const {
   for (size_t i = 0; i < states_.size(); ++i) {
     const LedgerState::Order& order = shown_.orders[i];
+    const bool was_before = start_.granted_at[i] <= start_.position;
+    if (order.extended != absl::ZeroDuration() && !extended_[i] && !was_before) {
+      return absl::DataLossError(Concat("order ", order.order_id, " is extended, but not in the journal"));
+    }
     if (states_[i] == order.state) continue;
     const std::string_view by_journal = states_[i].has_value() ? StateName(*states_[i]) : "unknown";
     return absl::DataLossError(Concat("order ", order.order_id, " is ", StateName(order.state), ", but ", by_journal,

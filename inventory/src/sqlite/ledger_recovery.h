@@ -40,7 +40,11 @@ class JournalReplay {
  public:
   // `shown`: what the other tables say. Must outlive the object and stay as it is, as `start` must.
   JournalReplay(const LedgerState& shown, const ReplayStart& start)
-      : shown_(shown), start_(start), states_(shown.orders.size()), last_position_(start.position) {}
+      : shown_(shown),
+        start_(start),
+        states_(shown.orders.size()),
+        extended_(shown.orders.size()),
+        last_position_(start.position) {}
 
   // Before the first row. DataLoss: the start does not add up.
   absl::Status Begin();
@@ -65,6 +69,7 @@ class JournalReplay {
   const LedgerState& shown_;
   const ReplayStart& start_;
   std::vector<std::optional<OrderState>> states_;  // Of shown_.orders, by the journal so far; none: not granted yet.
+  std::vector<bool> extended_;                     // Of shown_.orders: the journal so far extends it.
   Balances balances_;
   size_t next_restock_ = 0;  // Of shown_.restocks.
   uint64_t last_position_;

@@ -29,7 +29,7 @@ namespace {
 //     remove_sku 0
 // position is that of an order's grant. The table is ordered by it, because order ids come in no strict order, and a
 // row inserted among others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire.
-// NULL in expires_at_us and ttl_us means never.
+// NULL in expires_at_us and ttl_us means never. A held order expires extended_us later than expires_at_us says.
 //
 // A restock that had a request id is in restocks, under its position. Its row of the journal has an order_id, which
 // belongs to no order, so that neither row can go without the other. Its request id is forgotten like that of an order.
@@ -74,6 +74,7 @@ CREATE TABLE orders(
   created_at_us INTEGER NOT NULL,
   settled_at_us INTEGER,
   position INTEGER PRIMARY KEY CHECK (position > 0),
+  extended_us INTEGER NOT NULL DEFAULT 0 CHECK (extended_us >= 0),
   CHECK ((sku IS NULL) = (quantity IS NULL)),
   CHECK ((settled_at_us IS NULL) = (state = 'held')),
   CHECK (reserved = 1 OR (state = 'sold' AND sku IS NOT NULL AND expires_at_us IS NULL AND ttl_us IS NULL))
@@ -97,6 +98,7 @@ CREATE TABLE journal(
     WHEN 'reserve' THEN order_id IS NOT NULL AND sku IS NOT NULL
     WHEN 'take' THEN order_id IS NOT NULL AND sku IS NOT NULL
     WHEN 'commit' THEN order_id IS NOT NULL
+    WHEN 'extend' THEN order_id IS NOT NULL
     WHEN 'expire' THEN order_id IS NOT NULL
     WHEN 'cancel' THEN order_id IS NOT NULL
     WHEN 'reserve_basket' THEN order_id IS NOT NULL AND sku IS NULL
@@ -151,6 +153,7 @@ constexpr Named<Kind> kKinds[] = {
     {Kind::kAddSku, "add_sku"},  {Kind::kRestock, "restock"}, {Kind::kRemoveSku, "remove_sku"},
     {Kind::kReserve, "reserve"}, {Kind::kTake, "take"},       {Kind::kReserveBasket, "reserve_basket"},
     {Kind::kCommit, "commit"},   {Kind::kCancel, "cancel"},   {Kind::kExpire, "expire"},
+    {Kind::kExtend, "extend"},
 };
 constexpr Named<OrderState> kStates[] = {
     {OrderState::kHeld, "held"},
@@ -202,12 +205,12 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
     return absl::FailedPreconditionError(
         Concat("a ledger of schema version ", *version, "; this program reads version ", kLedgerSchemaVersion));
   }
-  if (*version > 0 && *version < kLedgerSchemaVersion) {
+  if (*version > 0 && *version < kOldestLedgerSchemaVersion) {
     return absl::FailedPreconditionError(Concat("a ledger of schema version ", *version,
                                                 ", which no release has written; this program reads version ",
                                                 kLedgerSchemaVersion));
   }
-  if (!empty && *version != kLedgerSchemaVersion) {
+  if (!empty && *version < kOldestLedgerSchemaVersion) {
     return absl::DataLossError(Concat("a ledger of schema version ", *version, ", which never existed"));
   }
   const absl::StatusOr<std::string> mode = database.QueryText("PRAGMA journal_mode = WAL");
@@ -216,6 +219,28 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
     return absl::UnavailableError(Concat("the file system allows no write-ahead log (journal_mode ", *mode, ")"));
   }
   return empty ? MakeTables(database) : absl::OkStatus();
+}
+
+absl::Status MigrateLedgerFile(SqliteDatabase& database) {
+  const absl::StatusOr<int64_t> version = database.QueryInt("PRAGMA user_version");
+  if (!version.ok() || *version == kLedgerSchemaVersion) return version.status();
+  const absl::StatusOr<int64_t> schema = database.QueryInt("PRAGMA schema_version");
+  if (!schema.ok()) return schema.status();
+  // The constraint of the journal is widened in place, as SQLite documents for such changes (lang_altertable.html):
+  // a copy of the journal would take twice its room.
+  const std::string script =
+      Concat("BEGIN IMMEDIATE;",
+             "ALTER TABLE orders ADD COLUMN extended_us INTEGER NOT NULL DEFAULT 0 CHECK (extended_us >= 0);",
+             "PRAGMA writable_schema = ON;",
+             "UPDATE sqlite_schema SET sql = replace(sql, 'WHEN ''expire''', 'WHEN ''extend'' THEN order_id IS NOT "
+             "NULL\n    WHEN ''expire''') WHERE name = 'journal';",
+             "PRAGMA schema_version = ", *schema + 2, "; PRAGMA writable_schema = RESET;",
+             "PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
+  absl::Status migrated = database.Execute(script.c_str());
+  if (migrated.ok()) return migrated;
+  migrated = database.RollBackAfter(std::move(migrated));
+  (void)database.Execute("PRAGMA writable_schema = RESET;");
+  return migrated;
 }
 
 std::string_view KindName(Kind kind) { return NameIn<Kind>(kKinds, kind); }

@@ -37,11 +37,16 @@ inline void AddFromBlob(std::string_view blob, std::vector<uint64_t>& words) {
 
 // PRAGMA application_id of a ledger: "Stkd". PRAGMA user_version: of its tables.
 inline constexpr int64_t kLedgerApplicationId = 0x53746b64;
-inline constexpr int64_t kLedgerSchemaVersion = 4;
+inline constexpr int64_t kLedgerSchemaVersion = 5;
+// Files of this one are read as they are, and become those of the present one: by MigrateLedgerFile().
+inline constexpr int64_t kOldestLedgerSchemaVersion = 4;
 
 // Makes the tables in an empty file, if `fresh`. FailedPrecondition: a file that is no ledger, or one of another
 // version, or an empty database; left as it is.
 absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh);
+
+// Brings the tables of a file that was checked up to this version, in one transaction.
+absl::Status MigrateLedgerFile(SqliteDatabase& database);
 
 // What the columns journal.kind and orders.state say. Nothing for a value that there is not; the tables' constraints
 // refuse both that and "unknown".

@@ -23,8 +23,8 @@ constexpr int64_t kLogPages = 4096;
 constexpr int64_t kLeastLogPages = 64;
 
 // Writes page 1, with what is there already.
-constexpr char kTouchPageOne[] = "PRAGMA user_version = 4";
-static_assert(kLedgerSchemaVersion == 4);
+constexpr char kTouchPageOne[] = "PRAGMA user_version = 5";
+static_assert(kLedgerSchemaVersion == 5);
 
 }  // namespace
 
@@ -52,6 +52,8 @@ std::span<const MetricDef> LedgerMetricDefs() {
 absl::StatusOr<LedgerState> LedgerWriter::Recover() {
   absl::StatusOr<RecoveredLedger> found = opened_->Examine();
   if (!found.ok()) return found.status();
+  CrashPoint("open: recovered, before the migration");
+  if (absl::Status status = MigrateLedgerFile(database()); !status.ok()) return status;
   // A process that was killed before its fsync may have written what is in the log, so that a power cut could still
   // undo the state that this call is about to return. Or the fsync failed, so that the log only seems to be on the
   // disk. A checkpoint moves all of it into the file, and syncs that.

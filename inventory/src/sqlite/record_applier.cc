@@ -60,6 +60,8 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, Ba
       {&applier.settle_order_,
        "UPDATE orders SET state = ?2, settled_at_us = ?3 WHERE order_id = ?1 AND state = 'held' "
        "RETURNING sku, quantity"},
+      {&applier.extend_order_,
+       "UPDATE orders SET extended_us = ?2 WHERE order_id = ?1 AND state = 'held' RETURNING sku, quantity"},
       {&applier.insert_journal_,
        "INSERT INTO journal(position, at_us, kind, order_id, sku, quantity) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"},
       {&applier.insert_journal_lines_,
@@ -114,7 +116,7 @@ absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place 
 absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
   if (absl::Status within = CheckLimits(record); !within.ok()) return within;
   const std::optional<OrderState> state = StateAfter(record.kind);
-  if (state.has_value() && !IsGrant(record.kind)) return EndOrder(record, *state, place);
+  if (state.has_value() && !IsGrant(record.kind)) return ChangeOrder(record, *state, place);
   if (record.lines.empty() || (record.lines.size() > 1 && record.kind != Kind::kReserveBasket)) {
     return absl::FailedPreconditionError(Concat("a record with ", record.lines.size(), " lines"));
   }
@@ -137,13 +139,16 @@ absl::Status RecordApplier::WriteRestock(const LedgerRecord& record, Place place
       .Run();
 }
 
-absl::Status RecordApplier::EndOrder(const LedgerRecord& record, OrderState state, Place place) {
-  const absl::StatusOr<bool> row = settle_order_.With(record.order_id, StateName(state), place.at_us).Step();
+absl::Status RecordApplier::ChangeOrder(const LedgerRecord& record, OrderState state, Place place) {
+  SqliteStatement& change = state == OrderState::kHeld
+                                ? extend_order_.With(record.order_id, absl::ToInt64Microseconds(record.extended))
+                                : settle_order_.With(record.order_id, StateName(state), place.at_us);
+  const absl::StatusOr<bool> row = change.Step();
   if (!row.ok()) return row.status();
   if (!*row) return absl::FailedPreconditionError("no such order is held");
-  const bool basket = settle_order_.IsNull(0);
-  const OrderLine single{.sku = std::string(settle_order_.Text(0)), .quantity = settle_order_.Int(1)};
-  absl::Status status = settle_order_.Run();
+  const bool basket = change.IsNull(0);
+  const OrderLine single{.sku = std::string(change.Text(0)), .quantity = change.Int(1)};
+  absl::Status status = change.Run();
   if (status.ok()) status = WriteJournal(record, place, basket ? nullptr : &single);
   if (!status.ok() || !basket) return status.ok() ? Move(record, single) : status;
   const absl::StatusOr<OrderLines> lines = WriteJournalLines(record.order_id, place.position);

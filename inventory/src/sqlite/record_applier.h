@@ -48,7 +48,8 @@ class RecordApplier {
 
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
-  absl::Status EndOrder(const LedgerRecord& record, OrderState state, Place place);
+  // Ends a held order, or extends it.
+  absl::Status ChangeOrder(const LedgerRecord& record, OrderState state, Place place);
   // Moves the units of a line, and writes what has changed in the SKU's row.
   absl::Status Move(const LedgerRecord& record, const OrderLine& line);
   absl::Status WriteRestock(const LedgerRecord& record, Place place);
@@ -68,6 +69,7 @@ class RecordApplier {
   SqliteStatement insert_line_;
   SqliteStatement insert_restock_;
   SqliteStatement settle_order_;
+  SqliteStatement extend_order_;
   SqliteStatement insert_journal_;
   SqliteStatement insert_journal_lines_;
   SqliteStatement find_request_;

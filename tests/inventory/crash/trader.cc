@@ -234,6 +234,7 @@ void Trader::Settle(std::span<const Item> items) {
   std::vector<const Item*> cancelled;
   for (const Item& item : items) {
     if (item.order == 0 || item.plan.call == Plan::Call::kTake) continue;
+    if (item.plan.ttl <= kShortTtl && Below(2) == 0) Extend(item);
     switch (item.plan.fate) {
       case Plan::Fate::kLeave: break;
       case Plan::Fate::kRace: Race(item); break;
@@ -272,6 +273,13 @@ void Trader::Settle(std::span<const Item> items) {
     Settled('x', *item, shop_.Cancel(item->order));
     Settled('c', *item, shop_.Commit(item->order));
   }
+}
+
+// It may have ended before.
+void Trader::Extend(const Item& item) {
+  const absl::Status extended = shop_.Extend({.order = item.order, .ttl = 2 * kShortTtl}).status();
+  if (extended.ok() || absl::IsFailedPrecondition(extended) || absl::IsNotFound(extended)) return;
+  GiveUp(item.key.request_id(), extended);
 }
 
 void Trader::Race(const Item& item) {

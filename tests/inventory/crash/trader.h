@@ -55,6 +55,7 @@ class Trader {
   void AskOne(Item& item);
   void AskMany(std::span<Item> items);
   void Settle(std::span<const Item> items);
+  void Extend(const Item& item);
   void Race(const Item& item);
   void Restock(const Plan& plan, Refusal refusal);
 

@@ -65,6 +65,15 @@ class FleetCaller {
         }));
         orders_[op.request] = kOver;
         return true;
+      case FleetOperation::kExtend: {
+        op.order = OrderOf(op.request);
+        if (op.order == 0) return false;
+        const ExtendRequest extend{.order = op.order, .ttl = 2 * kShortTtl};
+        const absl::Status answer = ask([&](Inventory& shop) { return shop.Extend(extend).status(); });
+        EXPECT_TRUE(answer.ok() || (op.is_short && RefusalOf(answer) == Refusal::kExpired)) << answer;
+        op.answer = answer.ok() ? FleetOperation::kDone : FleetOperation::kOver;
+        return true;
+      }
       case FleetOperation::kRestock: {
         const RestockRequest restock{.sku = sku, .quantity = op.units, .request_id = id};
         ExpectDone(ask([&](Inventory& shop) { return shop.Restock(restock); }));

@@ -1,7 +1,9 @@
 // Reservations of a fleet expire by the clock of the server, even if it steps.
 
 #include <atomic>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -70,6 +72,62 @@ TEST_F(FleetClockTest, ClockOfTheServerSteps_OrdersExpireByIt) {
   const auto after = one->Reserve({.sku = "sneaker", .request_id = "d", .ttl = absl::Milliseconds(1)});
   ASSERT_TRUE(after.ok()) << after.status();
   Await("the expiry", [&] { return one->Available("sneaker").value() == 3; });
+}
+
+TEST_F(FleetClockTest, Extension_KeepsTheUnitsUntilItsEndAndNoLonger) {
+  const auto one = Connect();
+  const auto two = Connect();
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 4, .per_buyer_limit = 4}).ok());
+  const auto reserve = [&](const std::string& id) {
+    return one->Reserve({.sku = "sneaker", .request_id = id, .buyer = "ann", .ttl = absl::Minutes(10)}).value();
+  };
+  const Reservation held = reserve("a");
+  const Reservation other = reserve("b");
+  const absl::Time end = two->Extend({.order = held.id(), .ttl = absl::Minutes(30)}).value();
+  EXPECT_GE(end, held.expires_at() + absl::Minutes(20));
+  EXPECT_GE(one->Extend({.order = held.id(), .ttl = absl::Minutes(1)}).value(), end) << "never shorter";
+  const Reservation longest = reserve("c");
+  const std::vector<ExtendRequest> requests = {
+      {longest.id(), absl::Hours(9)}, {77, absl::Hours(1)}, {longest.id(), absl::InfiniteDuration()}};
+  const auto many = two->ExtendMany(requests);
+  EXPECT_EQ(many.at(0).value(), longest.expires_at() + absl::Minutes(50)) << "max_hold after it was granted";
+  EXPECT_TRUE(absl::IsNotFound(many.at(1).status())) << many.at(1).status();
+  EXPECT_EQ(many.at(2).value(), *many.at(0));
+  EXPECT_EQ(server().Value(Concat("SELECT GROUP_CONCAT(version ORDER BY order_id) FROM ", Table("orders"),
+                                  " WHERE order_id IN (", held.id(), ",", longest.id(), ")")),
+            "1,1");
+  clock().Step(absl::Minutes(15));
+  Await("the expiry of the other one", [&] { return one->Available("sneaker").value() == 2; });
+  EXPECT_EQ(RefusalOf(two->Extend({.order = other.id(), .ttl = absl::Minutes(30)}).status()), Refusal::kExpired);
+  EXPECT_EQ(two->StateOf(held.id()).value(), OrderState::kHeld);
+  EXPECT_EQ(reserve("a").expires_at(), held.expires_at()) << "the first answer";
+  clock().Step(absl::Minutes(16));
+  Await("the expiry", [&] { return one->Available("sneaker").value() == 3; });
+  EXPECT_EQ(RefusalOf(two->Commit(held.id())), Refusal::kExpired);
+  EXPECT_TRUE(two->Commit(longest.id()).ok());
+  EXPECT_EQ(RefusalOf(two->Extend({.order = longest.id(), .ttl = absl::Hours(1)}).status()), Refusal::kCommitted);
+}
+
+// A change by its read: the order was changed after the packet had read it.
+TEST_F(FleetClockTest, AnOrderThatIsChangedMeanwhile_IsReadAgain) {
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 4}).ok());
+  for (const bool extends : {true, false}) {
+    const auto held = shop->Reserve({.sku = "sneaker", .request_id = Concat(extends)});
+    ASSERT_TRUE(held.ok()) << held.status();
+    Client other;
+    other.Run("START TRANSACTION");
+    other.Run(Concat("UPDATE ", Table("orders"), " SET version=version+1 WHERE order_id=", held->id()));
+    std::thread calling([&] {
+      const absl::Status done =
+          extends ? shop->Extend({.order = held->id(), .ttl = absl::Minutes(30)}).status() : shop->Commit(held->id());
+      EXPECT_TRUE(done.ok()) << done;
+    });
+    AwaitLockWait();
+    other.Run("COMMIT");
+    calling.join();
+    EXPECT_EQ(server().Value(Concat("SELECT version FROM ", Table("orders"), " WHERE order_id=", held->id())), "2");
+  }
 }
 
 // Of the clock that these tests set.

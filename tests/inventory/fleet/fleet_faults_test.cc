@@ -513,7 +513,7 @@ TEST_F(FleetFaultsTest, OrderIdsOfALaneAreTaken_OthersAreUsed) {
   // As after a restore, with the rows of a time that is lost.
   for (int i = 1; i <= 3; ++i) {
     server().Query(Concat("INSERT INTO ", Table("orders"), " SELECT lane_id<<32|", (held->id() & UINT32_MAX) + i,
-                          ",1,RANDOM_BYTES(16),0,0,REPEAT(CHAR(0),16),3,1,0,0,UNIX_TIMESTAMP()*1000000 FROM ",
+                          ",1,RANDOM_BYTES(16),0,0,REPEAT(CHAR(0),16),3,1,0,0,UNIX_TIMESTAMP()*1000000,0 FROM ",
                           Table("lanes")));
   }
   server().Query("INSERT INTO " + Table("requests") + " SELECT request,order_id FROM " + Table("orders") +
@@ -659,11 +659,44 @@ TEST_F(FleetFaultsTest, OtherVersionOfTheTables_IsRefusedUnlessThisCodeMayUseIt)
   const absl::Status newer = connect_with(7, 6);
   EXPECT_TRUE(absl::IsFailedPrecondition(newer)) << newer;
   EXPECT_THAT(TextOf(newer), HasSubstr("version 7"));
-  const absl::Status older = connect_with(2, 1);
+  const absl::Status older = connect_with(3, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(older)) << older;
   EXPECT_THAT(TextOf(older), HasSubstr("Migrate()"));
-  EXPECT_TRUE(connect_with(4, 3).ok()) << "the next version, which code of this one may use";
-  EXPECT_TRUE(connect_with(3, 1).ok());
+  EXPECT_TRUE(connect_with(5, 4).ok()) << "the next version, which code of this one may use";
+  EXPECT_TRUE(connect_with(4, 4).ok());
+}
+
+// As Migrate() of a later version leaves the tables.
+TEST_F(FleetFaultsTest, TablesBecomeThoseOfALaterVersion_AProcessThatIsStillConnectedSaysWhyItEnds) {
+  const auto shop = Connect(OptionsWith(absl::Milliseconds(500)));
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
+  const std::string constraint = Concat("`", fleet(), "_code_is_too_old`");
+  server().Query("UPDATE " + Table("lanes") + " SET fence=fence+1,nonce=nonce^1,code=5");
+  server().Query(Concat("ALTER TABLE ", Table("lanes"), " DROP CONSTRAINT ", constraint, ",ADD CONSTRAINT ", constraint,
+                        " CHECK (code >= 5)"));
+  for (const char* const id : {"b", "c", "d"}) {
+    const absl::Status refused = shop->Take({.sku = "sneaker", .request_id = id}).status();
+    EXPECT_EQ(RefusalOf(refused), Refusal::kUnavailable) << refused;
+    EXPECT_THAT(TextOf(refused), HasSubstr("code_is_too_old"));
+  }
+  EXPECT_EQ(Orders(), 1);
+}
+
+TEST_F(FleetFaultsTest, MigrateOfTheVersionBefore_EndsTheLanesThatItHad) {
+  const auto shop = Connect(OptionsWith(absl::Milliseconds(500)));
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  const std::string lanes = "SELECT SUM(fence) FROM " + Table("lanes");
+  server().Query("UPDATE " + Table("fleet") + " SET version=3,oldest_code=1");
+  const int64_t before = std::stoll(server().Value(lanes));
+  const int64_t count = std::stoll(server().Value("SELECT COUNT(*) FROM " + Table("lanes")));
+  ASSERT_TRUE(FleetInventory::Migrate(Options()).ok());
+  EXPECT_EQ(std::stoll(server().Value(lanes)), before + count);
+  ASSERT_TRUE(FleetInventory::Migrate(Options()).ok());
+  EXPECT_EQ(std::stoll(server().Value(lanes)), before + count) << "there was nothing to do";
+  EXPECT_EQ(server().Value("SELECT CONCAT(version,'.',oldest_code) FROM " + Table("fleet")), "4.4");
+  // This code may have lanes: it makes others.
+  EXPECT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
 }
 
 TEST_F(FleetFaultsTest, NoTables_IsRefused) {

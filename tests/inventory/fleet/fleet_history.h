@@ -16,14 +16,14 @@ namespace stockade::testing {
 struct FleetOperation {
   // kExpiry and kReturn are not calls. kReturn: the units of one item of an order that was cancelled or has expired are
   // for sale again; if processes refuse by leases, that is later than its end.
-  enum Kind { kTake, kReserve, kBasket, kCommit, kCancel, kRestock, kRead, kReshard, kExpiry, kReturn };
-  // kAllHeld and kSoldOut are of the line `refused`. kDone: OK.
-  enum Answer { kDone, kAllHeld, kSoldOut };
+  enum Kind { kTake, kReserve, kBasket, kCommit, kCancel, kRestock, kRead, kReshard, kExpiry, kReturn, kExtend };
+  // kAllHeld and kSoldOut are of the line `refused`. kDone: OK. kOver: the order has expired.
+  enum Answer { kDone, kAllHeld, kSoldOut, kOver };
   Kind kind = kTake;
   size_t item = 0;    // kBasket: of the first line; the other item is the second line's.
   int64_t units = 1;  // Wanted or restocked; kRead: read; kReshard: shards.
   int64_t second_units = 0;
-  size_t request = 0;  // The request id. kCommit, kCancel, kExpiry, kReturn: of the order.
+  size_t request = 0;  // The request id. kCommit, kCancel, kExtend, kExpiry, kReturn: of the order.
   uint64_t order = 0;  // That was granted or ended.
   Answer answer = kDone;
   size_t refused = 0;
@@ -105,14 +105,16 @@ inline bool Apply(const FleetOperation& op, FleetState& state) {
     case FleetOperation::kRead: return op.units == state.units[op.item];
     case FleetOperation::kReshard: return true;
     case FleetOperation::kReturn: return state.Return(op);
+    case FleetOperation::kExtend:
+      return (state.orders[op.request] == FleetState::kHeld) == (op.answer == FleetOperation::kDone);
   }
   return false;
 }
 
 inline std::string Describe(const std::vector<FleetOperation>& history) {
-  static constexpr const char* kNames[] = {"take",    "reserve", "basket",  "commit", "cancel",
-                                           "restock", "read",    "reshard", "expiry", "return"};
-  static constexpr const char* kAnswers[] = {"done", "all held", "sold out"};
+  static constexpr const char* kNames[] = {"take", "reserve", "basket", "commit", "cancel", "restock",
+                                           "read", "reshard", "expiry", "return", "extend"};
+  static constexpr const char* kAnswers[] = {"done", "all held", "sold out", "over"};
   std::string text;
   for (const FleetOperation& op : history) {
     text += base_internal::Concat("item ", op.item, ": ", kNames[op.kind], "(", op.units, ", ", op.second_units,

@@ -194,6 +194,7 @@ void FleetPacketsTest::Sell(Inventory& shop) {
   EXPECT_EQ(shop.Reshard("sneaker", 3), absl::OkStatus());
   EXPECT_EQ(shop.Reshard("sneaker", 1), absl::OkStatus());
   EXPECT_EQ(shop.RemoveSku("cap"), absl::OkStatus());
+  EXPECT_TRUE(shop.Extend({.order = kept->id(), .ttl = absl::Minutes(20)}).ok());
   EXPECT_EQ(shop.Cancel(kept->id()), absl::OkStatus());
 }
 

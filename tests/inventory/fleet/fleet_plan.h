@@ -30,16 +30,18 @@ class FleetPlan {
       FleetOperation& op = operations[i];
       const size_t first_of_thread = i / kOperationsEach * kOperationsEach;
       using enum FleetOperation::Kind;
-      static constexpr FleetOperation::Kind kKinds[] = {kTake,   kTake,   kReserve, kReserve, kReserve, kBasket,
-                                                        kCommit, kCancel, kCancel,  kRestock, kRead,    kReshard};
+      static constexpr FleetOperation::Kind kKinds[] = {kTake,   kTake,    kReserve, kReserve, kReserve,
+                                                        kBasket, kCommit,  kCancel,  kCancel,  kRestock,
+                                                        kRead,   kReshard, kExtend};
       op.kind = kKinds[below(std::size(kKinds))];
       op.item = below(4) == 0 ? 1 : 0;  // Mostly one, so that calls meet.
       op.units = 1 + below(2);
       op.second_units = op.kind == kBasket ? 1 : 0;
       op.request = i;
       op.is_short = (op.kind == kReserve || op.kind == kBasket) && below(3) == 0;
-      if ((op.kind == kCommit || op.kind == kCancel) && i > first_of_thread) {
+      if ((op.kind == kCommit || op.kind == kCancel || op.kind == kExtend) && i > first_of_thread) {
         op.request = first_of_thread + static_cast<size_t>(below(i - first_of_thread));
+        op.is_short = op.kind == kExtend && operations[op.request].is_short;
       }
       // Sometimes a request that another process sends as well.
       if (op.kind == kTake && i >= kOperationsEach && operations[i - kOperationsEach].kind == kTake && below(2) == 0) {
@@ -70,7 +72,7 @@ class FleetPlan {
       const FleetOperation& op = operations[i];
       if (!made_[i]) continue;
       history.push_back(op);
-      if (!op.is_short || op.answer != FleetOperation::kDone) continue;
+      if (!op.wants_units() || !op.is_short || op.answer != FleetOperation::kDone) continue;
       // Its units come back at some time, perhaps after all other calls.
       history.push_back({.kind = FleetOperation::kExpiry, .request = op.request, .begin = op.begin, .end = UINT64_MAX});
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fleet_rules.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
 namespace {
@@ -23,6 +24,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kSneaker = 1;
 constexpr uint64_t kBoot = 2;
+constexpr absl::Duration kMaxHold = absl::Hours(1);
 constexpr FleetHash kAnn = {1};
 constexpr FleetHash kBob = {2};
 
@@ -54,6 +56,18 @@ std::vector<Statement> Of(const FleetPacket& packet) {
   return found;
 }
 
+// What happens to the orders: id, version as read, state.
+std::vector<std::string> ChangesIn(const FleetPacket& packet) {
+  constexpr const char* kStates[] = {"held", "sold", "cancelled", "expired"};
+  std::vector<std::string> changes;
+  const statements::EndOrders ends = Of<statements::EndOrders>(packet).at(0);
+  for (const auto& [id, version, state, at] : ends.rows) {
+    changes.push_back(base_internal::Concat(id, ".", version, " ", kStates[static_cast<int>(state)],
+                                            state == OrderState::kHeld ? base_internal::Concat(" until ", at) : ""));
+  }
+  return changes;
+}
+
 class FleetPlanTest : public ::testing::Test {
  protected:
   std::unique_ptr<FleetEndCall> End(OrderId id, OrderState to) {
@@ -67,7 +81,7 @@ class FleetPlanTest : public ::testing::Test {
   FleetPacket Cancel(FleetSkuRow row) {
     FleetEnds calls;
     calls.push_back(End(1, OrderState::kCancelled));
-    FleetEndPlanner ending(std::move(calls), checks_);
+    FleetEndPlanner ending(std::move(calls), checks_, kMaxHold);
     ending.Decide({{1, Held(1, {{kSneaker, 1}})}}, 0);
     EXPECT_THAT(ending.DecideSkus({{kSneaker, std::move(row)}}), IsEmpty());
     EXPECT_EQ(ending.calls.size(), 1);
@@ -120,7 +134,7 @@ class FleetPlanTest : public ::testing::Test {
 TEST_F(FleetPlanTest, Ends_AreJudgedByTheirRowsAndTheTime) {
   FleetEnds calls;
   for (OrderId id = 1; id <= 8; ++id) calls.push_back(End(id, id == 3 ? OrderState::kExpired : OrderState::kSold));
-  FleetEndPlanner ending(std::move(calls), checks_);
+  FleetEndPlanner ending(std::move(calls), checks_, kMaxHold);
   FleetOrderRows orders = {{1, Held(1, {{kSneaker, 1}}, 11)}, {2, Held(2, {{kSneaker, 1}}, 10)},
                            {3, Held(3, {{kSneaker, 1}}, 11)}, {4, Held(4, {{kSneaker, 1}})},
                            {5, Held(5, {{kSneaker, 1}})},     {6, Held(6, {{kSneaker, 1}})},
@@ -144,7 +158,7 @@ TEST_F(FleetPlanTest, Ends_AreJudgedByTheirRowsAndTheTime) {
 TEST_F(FleetPlanTest, EndsOfADamagedSku_AreRefusedAlone) {
   FleetEnds calls;
   for (const OrderId id : {1, 2, 3}) calls.push_back(End(id, OrderState::kSold));
-  FleetEndPlanner ending(std::move(calls), checks_);
+  FleetEndPlanner ending(std::move(calls), checks_, kMaxHold);
   ending.Decide({{1, Held(1, {{kSneaker, 1}})}, {2, Held(2, {{kSneaker, 1}, {kBoot, 1}})}, {3, Held(3, {{9, 1}})}}, 0);
   FleetSkuRow boot = Sku("boot", {1});
   boot.segments = 2;
@@ -160,10 +174,11 @@ TEST_F(FleetPlanTest, PacketOfEnds_SumsUpSkusAndBuyersInTheOrderOfTheLocks) {
   calls.push_back(End(1, OrderState::kSold));
   calls.push_back(End(2, OrderState::kCancelled));
   calls.push_back(End(3, OrderState::kCancelled));
-  FleetEndPlanner ending(std::move(calls), checks_);
+  FleetEndPlanner ending(std::move(calls), checks_, kMaxHold);
   FleetOrderRows orders = {
       {1, Held(1, {{kSneaker, 2}})}, {2, Held(2, {{kSneaker, 3}, {kBoot, 1}})}, {3, Held(3, {{kSneaker, 4}})}};
   orders[2].buyer = orders[3].buyer = kAnn;
+  orders[2].version = 7;
   ending.Decide(std::move(orders), 0);
   FleetSkuRow sneaker = Sku("sneaker", {0, 0, 0});
   sneaker.per_buyer_limit = 9;
@@ -175,9 +190,7 @@ TEST_F(FleetPlanTest, PacketOfEnds_SumsUpSkusAndBuyersInTheOrderOfTheLocks) {
   EXPECT_EQ(std::tuple(back[0].sku, back[0].units, back[0].removed, back[0].to_limbo),
             std::tuple(kSneaker, 7, false, false));
   EXPECT_EQ(std::tuple(back[1].sku, back[1].units), std::tuple(kBoot, 1));
-  EXPECT_THAT(std::get<statements::EndOrders>(packet[1].statement).rows,
-              ElementsAre(std::pair(1, OrderState::kSold), std::pair(2, OrderState::kCancelled),
-                          std::pair(3, OrderState::kCancelled)));
+  EXPECT_THAT(ChangesIn(packet), ElementsAre("1.0 sold", "2.7 cancelled", "3.0 cancelled"));
   const auto& buyers = std::get<statements::CreditBuyers>(packet[2].statement).rows;
   ASSERT_EQ(buyers.size(), 1);
   EXPECT_EQ(std::tuple(buyers[0].sku, buyers[0].buyer, buyers[0].units), std::tuple(kSneaker, kAnn, 7));
@@ -185,6 +198,51 @@ TEST_F(FleetPlanTest, PacketOfEnds_SumsUpSkusAndBuyersInTheOrderOfTheLocks) {
   ASSERT_EQ(stock.size(), 2);
   EXPECT_EQ(std::tuple(stock[0].segment, stock[0].units, stock[0].held, stock[0].sold), std::tuple(1, 7, 9, 2));
   EXPECT_THAT(ending.Limbo(), IsEmpty());
+}
+
+TEST_F(FleetPlanTest, Extensions_AreBoundedAndMoveNoUnits) {
+  constexpr int64_t kMinute = 60'000'000;
+  std::vector<OrderCall> askers(6, OrderCall(ExtendRequest{}));
+  FleetEnds calls;
+  for (OrderId id = 1; id <= 6; ++id) {
+    calls.push_back(End(id, OrderState::kHeld));
+    calls.back()->ttl_us = (id == 2 ? 100 : id == 3 ? 5 : 20) * kMinute;
+    calls.back()->asker = &askers[id - 1];
+  }
+  FleetEndPlanner ending(std::move(calls), checks_, kMaxHold);
+  FleetOrderRows orders;
+  for (OrderId id = 1; id <= 5; ++id) {  // Granted at 0 for ten minutes, and now it is five past.
+    orders[id] = Held(id, {{kSneaker, 1}}, id == 4 ? 5 * kMinute : 10 * kMinute);
+    orders[id].version = static_cast<int64_t>(id);
+  }
+  orders[5].state = OrderState::kSold;
+  ending.Decide(std::move(orders), 5 * kMinute);
+  EXPECT_THAT(ending.Skus(), ElementsAre(kSneaker)) << "of the one that is due";
+  EXPECT_THAT(ending.DecideSkus({{kSneaker, Sku("sneaker", {0})}}), IsEmpty());
+  const FleetPacket packet = ending.Packet(0);
+  EXPECT_THAT(ChangesIn(packet), ElementsAre("1.1 held until 1500000000", "2.2 held until 3600000000", "4.4 expired"));
+  EXPECT_EQ(Of<statements::SettleStock>(packet)[0].rows[0].held, 1);
+  EXPECT_EQ(answers_[3], absl::OkStatus());  // Not shorter.
+  EXPECT_EQ(askers[2].expires_at, absl::FromUnixMicros(10 * kMinute));
+  EXPECT_EQ(RefusalOf(answers_[5]), Refusal::kCommitted);
+  EXPECT_EQ(answers_[6].code(), absl::StatusCode::kNotFound);
+  for (const auto& call : ending.calls) ending.AnswerDone(*call);
+  EXPECT_EQ(askers[0].expires_at, absl::FromUnixMicros(25 * kMinute));
+  EXPECT_EQ(askers[1].expires_at, absl::FromUnixMicros(60 * kMinute));
+  EXPECT_EQ(RefusalOf(answers_[4]), Refusal::kExpired);
+}
+
+TEST_F(FleetPlanTest, ExtensionOfAnyNumbers_DoesNotOverflow) {
+  for (const int64_t number : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX}) {
+    FleetOrderRow order = Held(1, {{kSneaker, 1}}, number);
+    for (const int64_t other : {INT64_MIN, int64_t{0}, INT64_MAX}) {
+      order.created_at = other;
+      order.ttl_us = number;
+      EXPECT_GE(order.ExtensionUntil(other, number, other), 0);
+      order.ttl_us = other;
+      EXPECT_GE(order.ExtensionUntil(number, other, number), 0);
+    }
+  }
 }
 
 TEST_F(FleetPlanTest, UnitsThatComeBack_GoWhereTheSkusLatchSays) {

@@ -364,9 +364,12 @@ class FleetMigrationTest : public FleetRefusalsTest {
   // As an older version of this code made the tables.
   void BringBack(int version) const {
     const std::string tables = Table("");
-    server().Query(Concat("ALTER TABLE ", tables, "lanes DROP COLUMN retention_us, DROP COLUMN seen_at"));
-    server().Query(Concat("UPDATE ", tables, "fleet SET version=", version));
-    if (version == 2) return;
+    server().Query(Concat("ALTER TABLE ", tables, "lanes DROP CONSTRAINT ", fleet(),
+                          "_code_is_too_old, DROP COLUMN code",
+                          version < 3 ? ", DROP COLUMN retention_us, DROP COLUMN seen_at" : ""));
+    server().Query(Concat("ALTER TABLE ", tables, "orders DROP COLUMN version"));
+    server().Query(Concat("UPDATE ", tables, "fleet SET oldest_code=1,version=", version));
+    if (version > 1) return;
     for (const std::string& sql :
          {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
                  "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
@@ -395,6 +398,22 @@ TEST_F(FleetMigrationTest, TablesOfVersionOne_AreMigrated) {
   AwaitLease(*one, "one");
 }
 
+TEST_F(FleetMigrationTest, TablesOfVersionThree_AreMigrated_AlsoAfterAnInterruption) {
+  OrderId held = 0;
+  {
+    const auto shop = Connect();
+    ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 2}).ok());
+    held = shop->Reserve({.sku = "sneaker", .request_id = "a"}).value().id();
+  }
+  BringBack(3);
+  server().Query("ALTER TABLE " + Table("lanes") + " ADD COLUMN code INT NOT NULL DEFAULT 4");
+  ASSERT_EQ(FleetInventory::Migrate(Options()), absl::OkStatus());
+  const auto shop = Connect();
+  EXPECT_TRUE(shop->Extend({.order = held, .ttl = absl::Minutes(20)}).ok());
+  EXPECT_TRUE(shop->Commit(held).ok());
+  EXPECT_EQ(server().Value("SELECT version FROM " + Table("orders")), "2");
+}
+
 TEST_F(FleetMigrationTest, TablesOfVersionTwo_AreMigrated_AndItsProcessesCountAsADay) {
   BringBack(2);
   const std::string lane = "INSERT INTO " + Table("lanes") + " (lane_id,nonce,fence,batch,created_at) VALUES (";
@@ -403,7 +422,8 @@ TEST_F(FleetMigrationTest, TablesOfVersionTwo_AreMigrated_AndItsProcessesCountAs
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   const absl::Status migrated = FleetInventory::Migrate(Options());
   ASSERT_TRUE(migrated.ok()) << migrated;
-  server().Query(lane + "2,2,1,0,1)");  // By a process of version 2, which started long ago.
+  server().Query("INSERT INTO " + Table("lanes") +  // By a process that started long ago.
+                 " (lane_id,nonce,fence,batch,created_at,code) VALUES (2,2,1,0,1,4)");
   FleetInventoryOptions options = Options();
   options.retention = absl::Seconds(1);
   const auto shop = Connect(options);

@@ -37,7 +37,7 @@ FleetSkuRow Read(const std::vector<SkuValues>& rows) {
 
 FleetOrderRow ReadOrder(int64_t kind, int64_t state, int64_t quantity) {
   FleetOrderRow order;
-  order.Add({7, kind, state, {}, 0, 0, 0, 1, quantity});
+  order.Add({7, kind, state, {}, 0, 0, 0, 0, 1, quantity});
   return order;
 }
 

@@ -21,6 +21,7 @@ inline constexpr AwaitedCall kAsyncReserveBasket = {.name = "AsyncReserveBasket(
 inline constexpr AwaitedCall kAsyncTake = {.name = "AsyncTake()", .unknown = kRequestUnknown};
 inline constexpr AwaitedCall kAsyncCommit = {.name = "AsyncCommit()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kAsyncCancel = {.name = "AsyncCancel()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kAsyncExtend = {.name = "AsyncExtend()", .unknown = kOrderUnknown};
 
 }  // namespace asio_internal
 
@@ -91,6 +92,13 @@ class AsioInventory {
   template <typename Token>
   auto AsyncCancel(OrderId id, Token&& token) const {
     return Begin<asio_internal::kAsyncCancel, &Inventory::CancelAsync, absl::Status>(id, std::forward<Token>(token));
+  }
+
+  // Inventory::ExtendAsync(), with the completion signature void(absl::StatusOr<absl::Time>).
+  template <typename Token>
+  auto AsyncExtend(const ExtendRequest& request, Token&& token) const {
+    return Begin<asio_internal::kAsyncExtend, &Inventory::ExtendAsync, absl::StatusOr<absl::Time>>(
+        request, std::forward<Token>(token));
   }
 
  private:

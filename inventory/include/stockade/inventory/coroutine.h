@@ -56,6 +56,7 @@ inline constexpr AwaitedCall kReserveBasketAwait = {.name = "ReserveBasketAwait(
 inline constexpr AwaitedCall kTakeAwait = {.name = "TakeAwait()", .unknown = kRequestUnknown};
 inline constexpr AwaitedCall kCommitAwait = {.name = "CommitAwait()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kCancelAwait = {.name = "CancelAwait()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kExtendAwait = {.name = "ExtendAwait()", .unknown = kOrderUnknown};
 
 using ReserveStart = OrderStart<absl::StatusOr<Reservation>, ReserveRequest, &Inventory::ReserveAsync, kReserveAwait>;
 using ReserveBasketStart =
@@ -63,6 +64,7 @@ using ReserveBasketStart =
 using TakeStart = OrderStart<absl::StatusOr<Order>, TakeRequest, &Inventory::TakeAsync, kTakeAwait>;
 using CommitStart = OrderStart<absl::Status, OrderId, &Inventory::CommitAsync, kCommitAwait>;
 using CancelStart = OrderStart<absl::Status, OrderId, &Inventory::CancelAsync, kCancelAwait>;
+using ExtendStart = OrderStart<absl::StatusOr<absl::Time>, ExtendRequest, &Inventory::ExtendAsync, kExtendAwait>;
 
 }  // namespace inventory_internal
 
@@ -98,6 +100,13 @@ inline base_internal::LazyAwaiter<inventory_internal::CommitStart> CommitAwait(I
 inline base_internal::LazyAwaiter<inventory_internal::CancelStart> CancelAwait(Inventory& shop, OrderId id,
                                                                                const AwaitOn& on) {
   return {inventory_internal::CancelStart(shop, id), on};
+}
+
+// Inventory::ExtendAsync() for co_await, which returns absl::StatusOr<absl::Time>.
+inline base_internal::LazyAwaiter<inventory_internal::ExtendStart> ExtendAwait(Inventory& shop,
+                                                                               const ExtendRequest& request,
+                                                                               const AwaitOn& on) {
+  return {inventory_internal::ExtendStart(shop, request), on};
 }
 
 }  // namespace stockade

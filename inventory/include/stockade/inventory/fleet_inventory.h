@@ -61,10 +61,10 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // changed nothing.
   int32_t max_waiting_calls = 100'000;
   // As InventoryOptions::retention, at least 1 s. All orders of the fleet are kept for the longest one that any of its
-  // live processes has. A process counts as live for its retention after its last sign; infinite: for ever. True once
-  // all processes have version 3 of the tables' code: those of version 2 forget after their own, and count as 24 hours
-  // for 24 hours after their start or the migration.
+  // live processes has. A process counts as live for its retention after its last sign; infinite: for ever.
   Duration retention = absl::Hours(24);
+  // As InventoryOptions::max_hold. All processes should have the same.
+  Duration max_hold = absl::Hours(1);
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
   // How many SKUs have their own series (stockade_inventory_sku_..., label `sku`): the first ones by their ids in the
@@ -132,9 +132,10 @@ class STOCKADE_EXPORT FleetInventory {
   static absl::StatusOr<std::unique_ptr<Inventory>> Connect(FleetInventoryOptions options);
 
   // Creates the tables of the fleet, or brings them up to this version. Run it before the first process connects, and
-  // before a new version of Stockade is rolled out: processes with the version before continue to work. Needs the
-  // privileges CREATE, ALTER, INDEX, SELECT, INSERT and UPDATE. Idempotent. Blocks for at most `patience` per step;
-  // Unavailable: the server may still be adding an index, and it may be called again. Errors as for Connect().
+  // when a new version of Stockade is rolled out, after all processes of the version before were stopped: one that
+  // still runs is Unavailable from then on, with a text that names the constraint code_is_too_old. Needs the privileges
+  // CREATE, ALTER, INDEX, SELECT, INSERT and UPDATE. Idempotent. Blocks for at most `patience` per step; Unavailable:
+  // the server may still be adding an index, and it may be called again. Errors as for Connect().
   static absl::Status Migrate(const FleetInventoryOptions& options);
 
   // Takes over what a ledger of one process holds: SKUs, orders, buyers and the ids of forgotten requests, so that a

@@ -228,6 +228,21 @@ class STOCKADE_EXPORT Inventory {
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
+  // Lets a reservation last longer, for example while a payment takes its time. Returns the wall time at which it
+  // expires from now on: `ttl` from now, but never earlier than before, and at most `max_hold` (in the options) after
+  // it was granted, or after its own TTL if that is longer. OK also if nothing changes, so a repeat gets no earlier
+  // time; compare the answer if you need a certain time. Its TTL, which a repeat of Reserve() must have, stays as it
+  // is. Of an extension and an expiry or a commit at the same moment, the first one takes effect.
+  //   FailedPrecondition: the reservation is sold, was cancelled or has expired, which is durable. RefusalOf() and the
+  //                       message say which.
+  //   InvalidArgument: the ttl is below a microsecond.
+  //   NotFound: the order does not exist or is no longer kept.
+  //   Unavailable: as for Restock().
+  absl::StatusOr<absl::Time> Extend(const ExtendRequest& request);
+  void ExtendAsync(const ExtendRequest& request, Executor& executor,
+                   absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done);
+  std::vector<absl::StatusOr<absl::Time>> ExtendMany(std::span<const ExtendRequest> requests);
+
   // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. The answers
   // of Commit() and Cancel() are durable; whether this one is, "reads" says.
   //   NotFound: the order does not exist or is no longer kept.

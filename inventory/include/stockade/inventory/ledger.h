@@ -48,6 +48,7 @@ struct LedgerRecord {
     kCommit,         // order_id: held becomes sold, with all its lines
     kCancel,         // order_id: held becomes cancelled, and its units are available again
     kExpire,         // order_id: held becomes expired, and its units are available again
+    kExtend,         // order_id, extended, extended_before: stays held, and expires later
   };
 
   Kind kind;                                       // The kind of change.
@@ -61,6 +62,10 @@ struct LedgerRecord {
   // kReserve, kReserveBasket: an upper bound of the remaining time after a restart, in case the wall clock was set
   // back. In whole microseconds, like expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
+  // kExtend: by how much later than its grant has said the order expires from now on, in whole microseconds.
+  absl::Duration extended = absl::ZeroDuration();
+  // The same before this record: for an inventory that undoes it. Not to be stored.
+  absl::Duration extended_before = absl::ZeroDuration();
 };
 
 // The key of SipHash-2-4.
@@ -88,7 +93,8 @@ struct LedgerState {
     OrderLines lines = {};                                // In the order of its record.
     std::string buyer = {};                               // Empty if not given.
     OrderState state = OrderState::kHeld;                 // The current state.
-    absl::Time expires_at = absl::InfiniteFuture();       // Wall time.
+    absl::Time expires_at = absl::InfiniteFuture();       // Wall time, as it was granted.
+    absl::Duration extended = absl::ZeroDuration();       // By how much later than that it expires.
     absl::Duration ttl = absl::InfiniteDuration();        // Infinite although expires_at is finite: not stored.
     // Wall time at which the order was sold, cancelled or expired, as recorded by the ledger: the time of its batch,
     // rounded down to a microsecond. Infinite while the order is held.

@@ -58,6 +58,9 @@ struct STOCKADE_EXPORT InventoryOptions {
   // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Must be above 0. If infinite, orders are
   // kept for good, in some 300 bytes each. The default of one day is longer than clients usually retry.
   Duration retention = absl::Hours(24);
+  // How long after it was granted Inventory::Extend() may let a reservation last; one with a longer TTL of its own
+  // keeps that. 0: none is extended. At most 36,500 days.
+  Duration max_hold = absl::Hours(1);
   // The largest number of shards that Reshard() may give a SKU, at 128 bytes each: 0 to kMaxShards. If a SKU begins
   // with more shards, that number is its maximum.
   int32_t max_shards = 0;

@@ -64,6 +64,14 @@ struct BasketRequest {
   Duration ttl = absl::Minutes(10);
 };
 
+// The arguments of Inventory::Extend().
+struct ExtendRequest {
+  // A reservation.
+  OrderId order = 0;
+  // How long the units stay reserved, counted from the call. Above zero, in whole microseconds.
+  Duration ttl = absl::Minutes(10);
+};
+
 // Like ReserveRequest, for units that are added to a SKU.
 struct RestockRequest {
   // As in ReserveRequest.
@@ -111,14 +119,14 @@ class Order {
 };
 
 // The result of Reserve(): units that are set aside for the request. It does not change when the reservation is
-// committed, cancelled or expires later; Inventory::StateOf() returns the current state. A value type.
+// extended, committed, cancelled or expires later; Inventory::StateOf() returns the current state. A value type.
 class Reservation : public Order {
  public:
   // For request handlers and tests.
   Reservation(Order order, absl::Time expires_at) : Order(std::move(order)), expires_at_(expires_at) {}
 
-  // The wall time at which the reservation expires unless it is committed, for display. The inventory itself uses a
-  // clock that never jumps.
+  // The wall time at which the reservation expires unless it is committed or extended, for display. The inventory
+  // itself uses a clock that never jumps.
   absl::Time expires_at() const { return expires_at_; }
 
   friend bool operator==(const Reservation&, const Reservation&) = default;

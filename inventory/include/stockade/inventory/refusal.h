@@ -23,10 +23,10 @@ enum class Refusal {
   kRequestMismatch,   // AlreadyExists: the request id was used before with other parameters.
   kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept.
   kInvalid,           // InvalidArgument: the request is invalid.
-  // FailedPrecondition, to Commit() and Cancel(). No metric counts these three.
-  kExpired,    // A commit: the reservation has expired.
-  kCancelled,  // A commit: the reservation was cancelled.
-  kCommitted,  // A cancel: the order is sold.
+  // FailedPrecondition, to Commit(), Cancel() and Extend(). No metric counts these three.
+  kExpired,    // A commit or an extension: the reservation has expired.
+  kCancelled,  // A commit or an extension: the reservation was cancelled.
+  kCommitted,  // A cancel or an extension: the order is sold.
 };
 
 // Uses only the status. Thread-safe.
