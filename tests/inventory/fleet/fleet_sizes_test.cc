@@ -106,7 +106,7 @@ class Requests {
 
 // The orders that a packet ends; none if it is another one.
 std::vector<OrderId> EndedBy(const Requests::Packet& packet) {
-  constexpr std::string_view kEnds = ",2,3)),at=@now WHERE order_id IN (";
+  constexpr std::string_view kEnds = ",2,IF(FALSE,0,3))),at=@now,version=version+1 WHERE order_id IN (";
   const size_t begin = packet.sql.find(kEnds);
   if (begin == std::string::npos) return {};
   const size_t first = begin + kEnds.size();
