@@ -438,7 +438,7 @@ TEST(SqliteLedgerCorruptionTest, OpenAndAudit_OfAnotherFileUnderTheMarkOfALedger
       database("PRAGMA application_id = 7"),
       database("CREATE TABLE orders(id); DROP TABLE orders"),
       // Another version, and damage.
-      changed([](std::string& bytes) { bytes[63] = 5; }),
+      changed([](std::string& bytes) { bytes[63] = 6; }),
       changed([](std::string& bytes) { bytes.replace(0, 512, 512, '\0'); }),
       changed([](std::string& bytes) { bytes.replace(0, kPage, kPage, '\0'); }),
       changed([](std::string& bytes) { bytes[3] = '\1'; }),

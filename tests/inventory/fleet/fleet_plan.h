@@ -56,9 +56,10 @@ class FleetPlan {
     for (size_t i = process * kOperationsEach; i < (process + 1) * kOperationsEach; ++i) {
       FleetOperation& op = operations[i];
       const FleetOperation& of = operations[op.request];
-      // Nobody ends the orders that run out.
-      const bool leaves = (op.kind == FleetOperation::kCommit || op.kind == FleetOperation::kCancel) &&
-                          (of.is_short || of.kind == FleetOperation::kTake);
+      // Nobody ends the orders that run out, and those that were sold at once do not last longer.
+      const bool ends = op.kind == FleetOperation::kCommit || op.kind == FleetOperation::kCancel;
+      const bool leaves =
+          (ends && of.is_short) || ((ends || op.kind == FleetOperation::kExtend) && of.kind == FleetOperation::kTake);
       op.begin = tick_.fetch_add(1);
       made_[i] = !leaves && caller.CallBy(ask, op);
       op.end = tick_.fetch_add(1);
