@@ -58,7 +58,7 @@ class Writer {
         "SET SESSION sql_mode='STRICT_ALL_TABLES',completion_type='NO_CHAIN';SET SESSION TRANSACTION ISOLATION LEVEL "
         "READ COMMITTED");
     Send(Concat("INSERT INTO ", Table(options.fleet, "lanes"),
-                " (lane_id,nonce,fence,batch,created_at) VALUES (7,7,1,0,0)"));
+                " (lane_id,nonce,fence,batch,created_at,code) VALUES (7,7,1,0,0,4)"));
     fleet_ = options.fleet;
   }
 
