@@ -14,12 +14,12 @@
 
 namespace stockade::inventory_internal {
 
-// The version of the tables that this code writes, and the oldest one that it can use. A row of `fleet` has the
-// version of the tables and the oldest version of the code that may use them, so that processes with the code of one
-// version and of the next work side by side.
+// The version of the tables that this code writes, and the only one that it uses. A row of `fleet` has the version of
+// the tables and the oldest version of the code that may use them.
 // Version 2 added what local refusals need (mode, epoch, lease_us, limbo, latched, and the keys by_sku) and what Redis
 // segments need (nodes, redis_segments, fence, fills). Version 3 added how long a process wants orders to be kept, and
-// its last sign of life (retention_us, seen_at of lanes); version 2 leaves the defaults there.
+// its last sign of life (retention_us, seen_at of lanes). Version 4 added the version of an order, and that of a lane's
+// code, by which processes of older code cannot register lanes.
 inline constexpr int64_t kFleetSchemaVersion = 4;
 
 // The least max_allowed_packet of a server. No packet has more bytes.
