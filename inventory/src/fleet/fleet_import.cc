@@ -21,6 +21,7 @@ using inventory_internal::FleetHashLiteral;
 using inventory_internal::FleetKeys;
 using inventory_internal::FleetLedger;
 using inventory_internal::FleetMicros;
+using inventory_internal::FleetSum;
 using inventory_internal::OrderKind;
 using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlInto;
@@ -149,8 +150,10 @@ class Importer {
     const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
     const int64_t created_at = expires ? absl::ToUnixMicros(order.expires_at) - ttl_us : held ? now_ : ended_at;
     // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-    const int64_t due_at = expires ? std::min(created_at, now_) + ttl_us + absl::ToInt64Microseconds(order.extended)
-                                   : inventory_internal::kNever;
+    const int64_t extended = FleetMicros(order.extended);
+    if (extended < 0) return Damaged(Concat("order ", order.order_id, " is extended by ", extended, " us"));
+    const int64_t due_at =
+        expires ? FleetSum(FleetSum(std::min(created_at, now_), ttl_us), extended) : inventory_internal::kNever;
     AddRow(order.order_id, order.request_id, basket ? 0 : keys_.SkuId(first.sku), basket ? 0 : first.quantity, buyer,
            kind, order.state, created_at, ttl_us, held ? due_at : ended_at);
     return absl::OkStatus();

@@ -62,7 +62,7 @@ void FleetEndPlanner::Decide(FleetOrderRows orders, int64_t now) {
     }
     const bool due = order.at <= now;
     const bool extends = call->to == OrderState::kHeld && !due;
-    const int64_t by = extends ? order.ExtensionUntil(now, call->ttl_us, max_hold_us_) : 0;
+    const int64_t by = extends ? order.ExtensionUs(now, call->ttl_us, max_hold_us_) : 0;
     if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due) || (extends && by == 0)) {
       Answer(*call, order.state, order.at);
       return true;

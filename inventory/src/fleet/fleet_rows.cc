@@ -78,11 +78,12 @@ void FleetOrderRow::Add(const FleetOrderColumns& row) {
   }
 }
 
-int64_t FleetOrderRow::ExtensionUntil(int64_t now, int64_t ttl, int64_t longest) const {
+int64_t FleetOrderRow::ExtensionUs(int64_t now, int64_t ttl, int64_t longest) const {
   if (ttl_us == kNever || at == kNever) return 0;
   const int64_t granted = FleetClamp(ttl_us);
   const int64_t extended = FleetSum(FleetSum(at, -FleetClamp(created_at)), -granted);
-  return ExtensionUs(FleetClamp(ttl), FleetSum(at, -FleetClamp(now)), granted, extended, FleetClamp(longest));
+  return inventory_internal::ExtensionUs(FleetClamp(ttl), FleetSum(at, -FleetClamp(now)), granted, extended,
+                                         FleetClamp(longest));
 }
 
 bool DepositsToLimbo(const FleetLatch& latch) {

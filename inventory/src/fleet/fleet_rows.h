@@ -77,8 +77,8 @@ struct FleetOrderRow {
   int64_t at = 0;
   int64_t version = 0;  // Raised by each transaction that changes the order.
 
-  // By how much later a held order expires, if it is asked for `ttl` from `now`: ExtensionUs().
-  int64_t ExtensionUntil(int64_t now, int64_t ttl, int64_t longest) const;
+  // By how much later it expires, if it is held: see ExtensionUs() of order_rules.h. Any numbers may be in the row.
+  int64_t ExtensionUs(int64_t now, int64_t ttl, int64_t longest) const;
   // A row for one of its lines.
   void Add(const FleetOrderColumns& row);
 };

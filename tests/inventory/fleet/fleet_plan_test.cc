@@ -238,9 +238,9 @@ TEST_F(FleetPlanTest, ExtensionOfAnyNumbers_DoesNotOverflow) {
     for (const int64_t other : {INT64_MIN, int64_t{0}, INT64_MAX}) {
       order.created_at = other;
       order.ttl_us = number;
-      EXPECT_GE(order.ExtensionUntil(other, number, other), 0);
+      EXPECT_GE(order.ExtensionUs(other, number, other), 0);
       order.ttl_us = other;
-      EXPECT_GE(order.ExtensionUntil(number, other, number), 0);
+      EXPECT_GE(order.ExtensionUs(number, other, number), 0);
     }
   }
 }
