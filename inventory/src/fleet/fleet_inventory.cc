@@ -103,8 +103,10 @@ absl::StatusOr<inventory_internal::FleetLedger> inventory_internal::FleetLedger:
 }
 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> inventory_internal::FleetLedger::Open(
-    const MySqlConnection::Meanwhile& meanwhile) const {
-  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(target, -1, meanwhile);
+    absl::Duration longest, const MySqlConnection::Meanwhile& meanwhile) const {
+  MySqlTarget brief = target;
+  brief.connect_timeout = std::min(brief.connect_timeout, longest);
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(brief, -1, meanwhile);
   if (!connection.ok()) return connection;
   absl::Status prepared = PrepareFleetConnection(**connection, tables, &keys, packet_timeout);
   if (!prepared.ok()) return prepared;

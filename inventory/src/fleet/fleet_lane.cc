@@ -51,11 +51,11 @@ std::string FleetLane::Row() const {
   return Concat(" WHERE lane_id=", lane_id_, " AND nonce=", nonce_, " AND fence=", fence_);
 }
 
-absl::Status FleetLane::Prepare() {
+absl::Status FleetLane::Prepare(absl::Duration longest) {
   absl::Status ready;
   if (!connected()) {
     connection_.reset();
-    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open(meanwhile_);
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open(longest, meanwhile_);
     ready = opened.status();
     if (opened.ok()) connection_ = *std::move(opened);
   }
@@ -123,7 +123,8 @@ OrderId FleetLane::NextOrders(size_t count) {
 
 FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   usable_ = false;
-  if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
+  if (absl::Status ready = Prepare(ledger_.packet_timeout); !ready.ok())
+    return {.kind = FleetOutcome::Kind::kAway, .status = ready};
   batch_in_doubt_ = ++batch_;
   const FleetScript script(ledger_.tables, packet);
   const std::string sql = Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
@@ -187,7 +188,7 @@ FleetOutcome FleetLane::ResumeLost(const absl::Status& why) {
 
 FleetOutcome FleetLane::Resume() {
   using Kind = FleetOutcome::Kind;
-  const absl::Status ready = Prepare();
+  const absl::Status ready = Prepare(ledger_.packet_timeout);
   if (unsettled_) return {.kind = Kind::kUnknown, .status = ready};
   if (lost_) return {.kind = Kind::kUnknown, .status = absl::DataLossError("the lane's row in the ledger is gone")};
   return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};

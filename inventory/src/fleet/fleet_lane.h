@@ -28,8 +28,10 @@ namespace stockade::inventory_internal {
 struct FleetLedger {
   // Connects once and checks the options, the server and the tables. The errors of FleetInventory::Connect().
   static absl::StatusOr<FleetLedger> Check(const FleetInventoryOptions& options);
-  // A connection to the same fleet. Blocks for at most the two time-outs. `meanwhile`: see MySqlConnection::Open().
-  absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlConnection::Meanwhile& meanwhile = nullptr) const;
+  // A connection to the same fleet. Blocks for at most the two time-outs; connecting, for at most `longest`.
+  // `meanwhile`: see MySqlConnection::Open().
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(absl::Duration longest = absl::InfiniteDuration(),
+                                                        const MySqlConnection::Meanwhile& meanwhile = nullptr) const;
 
   MySqlTarget target;
   FleetTables tables;
@@ -86,12 +88,12 @@ class FleetLane {
   bool connected() const;
   // Connects, learns the outcome of the transaction before, and has a row: what must be done before anything else.
   // Blocks for at most the time-outs of the ledger. OK at once if there is nothing to do.
-  absl::Status Prepare();
+  absl::Status Prepare() { return Prepare(absl::InfiniteDuration()); }
   // Of the next `count` orders.
   OrderId NextOrders(size_t count);
 
-  // Runs a transaction. Blocks until its outcome is known, or for at most twice the packet's time-out and once that of
-  // connecting.
+  // Runs a transaction. Blocks until its outcome is known, or for some times the packet's time-out at most: its callers
+  // are not in the queues, which could give them up while this connects for longer.
   FleetOutcome Run(const FleetPacket& packet);
   // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown; the last although the lane is settled() if
   // it never will be known. Blocks as long.
@@ -111,6 +113,8 @@ class FleetLane {
   uint64_t nonce() const { return nonce_; }
 
  private:
+  // Connecting takes `longest` at most.
+  absl::Status Prepare(absl::Duration longest);
   absl::Status Register();
   // Raises the fence, after which the transaction before either was committed or never will be.
   absl::Status Settle();

@@ -39,7 +39,7 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of requests in a group commit, 1 to 1024.
   int32_t max_batch = 512;
   // How long a call waits while the ledger cannot be used, before it is Unavailable. A call that is in a packet waits
-  // for its reply as long again. 100 ms to 10 min.
+  // for its reply as long again, and if that is lost, some times as long to learn what became of it. 100 ms to 10 min.
   Duration patience = absl::Seconds(5);
   // How long a process may refuse requests for a SKU that is sold out without asking the ledger, after one read of it.
   // Units that come back to such a SKU are for sale after 1.1 times that. All processes should have the same; the one
