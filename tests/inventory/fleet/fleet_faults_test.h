@@ -28,6 +28,8 @@ inline bool Says(const absl::Status& status, std::string_view text) {
   return RefusalOf(status) == Refusal::kUnavailable && std::string(status.message()).find(text) != std::string::npos;
 }
 
+inline std::string TextOf(const absl::Status& status) { return status.ToString(); }
+
 // Tests over one server, with a proxy before it.
 class FleetFaultsTest : public FleetTest {
  protected:
@@ -71,6 +73,25 @@ class FleetFaultsTest : public FleetTest {
 
   static int64_t Number(const std::string& sql) { return std::stoll(server().Value(sql)); }
   int64_t Orders() const { return Number("SELECT COUNT(*) FROM " + Table("orders")); }
+  // Adds the SKU and sells a unit of it to order "a", even if a busy machine needs more than the shop's patience for
+  // it.
+  static void AddSneakers(Inventory& shop, const SkuOptions& options) {
+    Await("the SKU", [&] {
+      const absl::Status added = shop.AddSku("sneaker", options);
+      return added.ok() || absl::IsAlreadyExists(added);
+    });
+    Await("an order", [&] { return shop.Take({.sku = "sneaker", .request_id = "a"}).ok(); });
+  }
+  // The refusal by `call` with this reason: on a busy machine its patience may end before the reason is known.
+  template <typename Call>
+  static absl::Status AwaitRefusal(std::string_view reason, Call call) {
+    absl::Status refused;
+    Await(reason, [&] {
+      refused = call();
+      return refused.ok() || TextOf(refused).find(reason) != std::string::npos;
+    });
+    return refused;
+  }
   // The table innodb_trx would not show it: the server refreshes it only if nobody has read it for 100 ms.
   static void AwaitLockWait() {
     Await("a transaction that waits for a row", [] {

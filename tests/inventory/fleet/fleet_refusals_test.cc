@@ -23,6 +23,7 @@ namespace {
 using base_internal::Concat;
 using testing::Await;
 using testing::FleetFaultsTest;
+using testing::TextOf;
 
 constexpr absl::Duration kLease = absl::Seconds(2);
 const absl::Duration kWait = kLease * 1.1;

@@ -340,12 +340,13 @@ TEST_P(FleetRefusedPacketsTest, ServerTakesNoPacketOfAnOrder_OthersEnd) {
   MetricsRegistry metrics;
   FleetInventoryOptions options = ByProxy(absl::Seconds(2));
   options.metrics = &metrics;
-  const std::unique_ptr<Inventory> shop = Connect(options);
+  std::unique_ptr<Inventory> shop = Connect(ByProxy());
   AddSkus(*shop, kLargeLines);
   const OrderId large = Basket(*shop, "large", 0, kLargeLines, kLargeLines);
   std::vector<OrderId> others;
   for (size_t i = 0; i < 20; ++i) others.push_back(Basket(*shop, Concat("other ", i), i, 20, kLargeLines));
   for (size_t i = 0; i < 20; ++i) others.push_back(Small(*shop, Concat("small ", i)));
+  shop = Connect(options);
   requests().Refuse(How(), 64'000);
   const absl::Status cancelled = shop->Cancel(large);
   EXPECT_TRUE(Says(cancelled, kNothingHasChanged)) << cancelled;
