@@ -2,7 +2,7 @@
 # of a typed suite in one. Each runs the suite's cases in one process, without those that the patterns in
 # EXCLUDED match. A suite that is a pattern, as `Suite.*`, gets no test.
 #   cmake -D PROGRAM=... -D OUTPUT=... -D PREFIX=... -D PROPERTIES=... -D EXCLUDED=... -P discover_tests.cmake
-execute_process(COMMAND "${PROGRAM}" --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 60)
+execute_process(COMMAND "${PROGRAM}" --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 600)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} --gtest_list_tests ends with ${result}")
 endif()
