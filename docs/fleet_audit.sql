@@ -114,3 +114,6 @@ SELECT s.sku, 'all', SUM(b.units), NULL, SUM(b.ordered), s.sold_forgotten
 FROM both_sides b JOIN {fleet}_skus s ON s.sku_id = b.sku_id
 WHERE s.removed = 0 GROUP BY s.sku_id, s.sku, s.sold_forgotten
 HAVING SUM(b.units) - SUM(b.ordered) <> s.sold_forgotten;
+
+-- fleet: the row is missing that says which process does the upkeep. No reservation expires without it
+SELECT 'missing' AS fleet_row FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM {fleet}_fleet WHERE one = 1);

@@ -202,7 +202,12 @@ absl::Status FleetCore::ReadSku(ReadCall& call) {
   if (rows.empty() || (rows.begin()->second.removed && call.kind != ReadCall::Kind::kFigures)) {
     return shared_.checks.NoSuchSku(call.name, call.sku);
   }
-  call.of_sku = rows.begin()->second.Snapshot();
+  const FleetSkuRow& row = rows.begin()->second;
+  if (const std::string damage = row.Damage(); !damage.empty()) {
+    return shared_.checks.Refused(Refusal::kUnavailable,
+                                  Concat("the ledger is damaged: '", row.name, "' has ", damage));
+  }
+  call.of_sku = row.Snapshot();
   return absl::OkStatus();
 }
 

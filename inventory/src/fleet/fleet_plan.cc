@@ -20,12 +20,10 @@ size_t SegmentOf(const FleetSkuRow& row, int32_t lane_index) {
 }  // namespace
 
 absl::Status CheckWhole(const RequestChecks& checks, const FleetSkuRow& row) {
-  if (row.damage.empty() && row.segment_units.size() == static_cast<size_t>(row.segments)) return absl::OkStatus();
-  return checks.Refused(
-      Refusal::kUnavailable,
-      Concat("nothing has changed: the ledger is damaged: '", row.name, "' has ",
-             row.damage.empty() ? Concat(row.segment_units.size(), " rows of stock instead of ", row.segments)
-                                : row.damage));
+  const std::string damage = row.Damage();
+  if (damage.empty()) return absl::OkStatus();
+  return checks.Refused(Refusal::kUnavailable,
+                        Concat("nothing has changed: the ledger is damaged: '", row.name, "' has ", damage));
 }
 
 absl::Status CheckWhole(const RequestChecks& checks, const FleetOrderRow& row) {

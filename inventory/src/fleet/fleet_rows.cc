@@ -1,5 +1,6 @@
 #include "fleet_rows.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "fleet_calls.h"
@@ -37,6 +38,15 @@ void AddFleetSkus(const FleetSkuTable& table, FleetSkuRows& skus) {
       sku.nodes[segment] = {.fence = FleetClamp(fence), .fills = FleetClamp(fills)};
     }
   }
+}
+
+std::string FleetSkuRow::Damage() const {
+  if (!damage.empty()) return damage;
+  if (segment_units.size() != static_cast<size_t>(segments)) {
+    return Concat(segment_units.size(), " rows of stock instead of ", segments);
+  }
+  if (std::min({units, held, sold, latch.limbo}) >= 0) return {};
+  return Concat(units, " units, ", held, " held, ", sold, " sold and ", latch.limbo, " in limbo");
 }
 
 int64_t FleetSkuRow::UnitsForSale() const {

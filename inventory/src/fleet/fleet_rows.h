@@ -42,6 +42,9 @@ struct FleetSkuRow {
   bool has_nodes = false;
   std::map<int64_t, FleetNodeRow> nodes = {};  // By segment. Their units are in `units`.
 
+  // `damage`, or what its rows of stock have that together they cannot, or do not have. One of them alone may have a
+  // negative number of units held or sold, because orders end in other segments.
+  std::string Damage() const;
   // Held by orders, in limbo, or for sale.
   int64_t unsold() const { return granted - sold; }
   // Those that a refusal counts.

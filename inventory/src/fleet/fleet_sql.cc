@@ -482,16 +482,18 @@ bool ReadTakers(FleetLane& lane, uint64_t sku, bool in_baskets, OrderId last, si
   return Read(lane, Concat(page, " ORDER BY order_id LIMIT ", most), takers);
 }
 
-bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, bool& is_ours) {
+bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, std::optional<bool>& is_ours) {
   if (!lane.Prepare().ok()) return false;
   // One process does it for all, as long as it lives. A clock that was set back ends that, too.
   const std::string me = Concat(lane.nonce());
-  const MySqlReply reply =
-      lane.Read(Concat("UPDATE ", lane.tables().fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+",
-                       janitor_us, " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow,
-                       " OR janitor_until>", kFleetNow, "+", 2 * janitor_us, ")"));
+  int64_t rows = 0;
+  const MySqlReply reply = lane.Read(
+      Concat("UPDATE ", lane.tables().fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+", janitor_us,
+             " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow, " OR janitor_until>", kFleetNow, "+",
+             2 * janitor_us, ");SELECT COUNT(*) FROM ", lane.tables().fleet, " WHERE one=1"),
+      MySqlInto(rows));
   if (!reply.status.ok()) return false;
-  is_ours = reply.rows_matched.front() == 1;
+  if (rows == 1) is_ours = reply.rows_matched.front() == 1;
   return true;
 }
 

@@ -88,8 +88,9 @@ bool ReadTakers(FleetLane& lane, uint64_t sku, bool in_baskets, OrderId last, si
 
 // The upkeep finds orders by the time at which they are due, or ended.
 //
-// Claims the upkeep for this lane's process, for so long. `is_ours`: no other process has it.
-bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, bool& is_ours);
+// Claims the upkeep for this lane's process, for so long. `is_ours`: no other process has it; nothing: the tables have
+// no row that says who does.
+bool ClaimUpkeep(FleetLane& lane, int64_t janitor_us, std::optional<bool>& is_ours);
 // Reads the first `most` orders that were due at `from` or later, and come after `found`.
 struct FleetDuePage {
   std::vector<std::tuple<OrderId, int64_t, bool>> rows = {};  // The id, when it was due, and whether it is small.

@@ -67,9 +67,14 @@ absl::Duration FleetJanitor::Run() {
 
 bool FleetJanitor::KeepWatch() {
   const Instant sent = shared_.clock.Now();
-  bool is_ours = false;
+  std::optional<bool> is_ours;
   if (!ClaimUpkeep(lane_, kJanitorUs, is_ours)) return false;
-  if (is_ours) {
+  if (!is_ours.has_value() && sent >= missing_logged_ + kLogInterval) {
+    missing_logged_ = sent;
+    Log(LogSeverity::kError, Concat("Inventory '", shared_.options.name, "': the ledger is damaged: ",
+                                    shared_.options.fleet, "_fleet has no row, so that no reservation expires"));
+  }
+  if (is_ours.value_or(false)) {
     due_.watch_until = sent + kSignOfLife;
     shared_.stock.ExportUntil(sent + absl::Microseconds(kJanitorUs));
     shared_.queues.SetWatching(true);

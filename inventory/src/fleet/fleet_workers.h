@@ -193,7 +193,7 @@ class FleetJanitor {
     bool is_searching() const { return found.first != 0; }
   };
 
-  // Whether this process does it. False also if another one does.
+  // Whether this process does it. False also if another one does, or nobody can.
   bool KeepWatch();
   // Reads the next orders that are due.
   bool FindDue();
@@ -214,6 +214,7 @@ class FleetJanitor {
   FleetEnder& ender_;
   Due due_;
   Instant next_sign_ = Instant::InfinitePast();  // Of life, for the retention of the orders.
+  Instant missing_logged_ = Instant::InfinitePast();
   // Of the metrics: when to read them, the last row of buyers that was checked, and how many of the rows up to it are
   // over their limit, and of all, when they were last checked.
   Instant next_reading_ = Instant::InfinitePast();

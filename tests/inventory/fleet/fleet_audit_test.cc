@@ -109,6 +109,10 @@ TEST_F(FleetAuditTest, BuyerOverTheLimit_IsFound) {
   EXPECT_EQ(FoundAfter("UPDATE @buyers SET units=6 ORDER BY buyer LIMIT 1"), Names({"buyers"}));
 }
 
+TEST_F(FleetAuditTest, RowOfTheFleetThatIsMissing_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @fleet"), Names({"fleet"}));
+}
+
 TEST_F(FleetAuditTest, BuyerThatIsMissing_IsFound) {
   EXPECT_EQ(FoundAfter("DELETE FROM @buyers ORDER BY buyer LIMIT 1"), Names({"buyers"}));
 }

@@ -214,6 +214,28 @@ TEST_F(FleetClockTest, OrdersOfADamagedSkuAreDue_OtherOrdersExpire) {
   EXPECT_EQ(logged, 1) << "messages";
 }
 
+TEST_F(FleetClockTest, RowOfTheFleetIsMissing_IsLoggedOnce) {
+  tables_are_damaged_ = true;
+  std::atomic<int> logged = 0;
+  SetLogSink([&](LogSeverity severity, std::string_view message) {
+    logged += severity == LogSeverity::kError && message.find("_fleet has no row") != message.npos;
+  });
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 2}).ok());
+  const auto held = shop->Reserve({.sku = "sneaker", .request_id = "a"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  server().Query(Concat("CREATE TABLE ", Table("copy"), " AS SELECT * FROM ", Table("fleet")));
+  server().Query("DELETE FROM " + Table("fleet"));
+  Await("the message", [&] { return logged > 0; });
+  EXPECT_TRUE(shop->Commit(held->id()).ok());
+  EXPECT_TRUE(shop->Reserve({.sku = "sneaker", .request_id = "b"}).ok());
+  clock().Step(absl::Hours(1));
+  server().Query(Concat("INSERT INTO ", Table("fleet"), " SELECT * FROM ", Table("copy")));
+  Await("the expiry", [&] { return shop->Available("sneaker").value() == 1; });
+  SetLogSink({});
+  EXPECT_EQ(logged, 1) << "messages";
+}
+
 // The transactions of such orders are rolled back.
 TEST_F(FleetClockTest, RowsOfBuyersAreMissing_OtherOrdersExpireAndCallsAreServed) {
   tables_are_damaged_ = true;

@@ -74,6 +74,20 @@ TEST(FleetRowsTest, ValuesThatNoFleetWrites_AreDamage) {
   EXPECT_EQ(ReadOrder(0, 0, kMaxUnits + 1).damage, base_internal::Concat(kMaxUnits + 1, " units"));
 }
 
+TEST(FleetRowsTest, SegmentsThatTogetherCannotBe_AreDamage) {
+  EXPECT_EQ(Read({{}}).Damage(), "");
+  EXPECT_EQ(Read({{.segments = 2}}).Damage(), "1 rows of stock instead of 2");
+  EXPECT_EQ(Read({{.limit = -1}}).Damage(), "the per_buyer_limit -1");
+  // Orders were taken from one segment, and ended in the other.
+  EXPECT_EQ(
+      Read({{.segments = 2, .held = 3, .sold = -1}, {.segments = 2, .held = -3, .sold = 1, .segment = 1}}).Damage(),
+      "");
+  EXPECT_EQ(Read({{.units = -1}}).Damage(), "-1 units, 0 held, 0 sold and 0 in limbo");
+  EXPECT_NE(Read({{.held = -1}}).Damage(), "");
+  EXPECT_NE(Read({{.sold = -1}}).Damage(), "");
+  EXPECT_NE(Read({{.limbo = -1}}).Damage(), "");
+}
+
 TEST(FleetRowsTest, SumsOfAnyNumbers_DoNotOverflow) {
   for (const int64_t number : {kLeast, kMost}) {
     const SkuValues all{.granted = number,
