@@ -12,10 +12,10 @@
 namespace stockade::testing {
 
 // Blocks until `holds()` is true of another process, which tells nobody when it becomes so. Aborts, with what it waited
-// for, where that takes a minute.
+// for, where that takes ten minutes.
 template <typename Predicate>
 void Await(std::string_view what, Predicate holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (!holds()) {
     if (std::chrono::steady_clock::now() > deadline)
       base_internal::Fatal(base_internal::Concat("waited in vain for ", what));

@@ -163,7 +163,7 @@ async function openViews(browser, url) {
   for (const [width, scheme] of viewed) {
     const context = await browser.newContext({viewport: {width, height: 800}, colorScheme: scheme});
     const page = await context.newPage();
-    page.setDefaultTimeout(60_000);
+    page.setDefaultTimeout(600_000);  // A busy machine may need minutes.
     page.on('pageerror', (error) => faults.push(`${width} px: ${error}`));
     page.on('console', (said) => said.type() === 'error' && faults.push(`${width} px: ${said.text()}`));
     await page.goto(url);

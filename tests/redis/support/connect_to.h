@@ -16,10 +16,10 @@ namespace stockade::testing {
 // Much more than a failover takes, on a machine that does much else.
 inline constexpr absl::Duration kFailoverTimeout = absl::Seconds(30);
 
-// Null, and a failure that says why, where it cannot be had. Tried for a minute: on a machine that does much else a
+// Null, and a failure that says why, where it cannot be had. Tried for ten minutes: on a machine that does much else a
 // server may answer too late for connect_timeout. What Connect() itself returns is not to be tested with this.
 inline std::unique_ptr<RedisClient> ConnectTo(const std::string& url, const RedisOptions& options = {}) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, options);
   while (absl::IsUnavailable(client.status()) && std::chrono::steady_clock::now() < deadline) {
     poll(nullptr, 0, 5);

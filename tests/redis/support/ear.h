@@ -60,7 +60,7 @@ class Ear {
   template <typename Predicate>
   bool Await(Predicate holds) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(30), holds);
+    return changed_.wait_for(lock, std::chrono::minutes(10), holds);
   }
 
   mutable std::mutex mutex_;
