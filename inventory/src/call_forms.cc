@@ -51,6 +51,15 @@ void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
              granted.state);
 }
 
+void Fill(Granted&& granted, std::optional<OrderInfo>& to) {
+  to.emplace(OrderInfo{.id = granted.id,
+                       .state = granted.state,
+                       .lines = std::move(granted.lines),
+                       .request_id = granted.request_id,
+                       .buyer = granted.buyer,
+                       .expires_at = granted.expires_at});
+}
+
 // `Response`: absl::Status for the end of an order, absl::Time for an extension.
 template <class Response>
 struct Typed : OrderCall {
@@ -251,6 +260,13 @@ void Inventory::ExtendAsync(const ExtendRequest& request, Executor& executor,
 
 std::vector<absl::StatusOr<absl::Time>> Inventory::ExtendMany(std::span<const ExtendRequest> requests) {
   return AskAll<absl::Time>(*core_, requests);
+}
+
+absl::StatusOr<OrderInfo> Inventory::Find(const FindRequest& request) const { return Ask<OrderInfo>(*core_, request); }
+
+void Inventory::FindAsync(const FindRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done) const {
+  AskLater<OrderInfo>(*core_, "FindAsync", executor, std::move(done), request);
 }
 
 absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {

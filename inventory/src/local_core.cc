@@ -59,7 +59,7 @@ void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
 
 void LocalCore::Ask(OrderCall& call) {
   try {
-    call.status = call.is_request() ? Grant(call) : ChangeOrder(call);
+    call.status = call.is_request() ? Grant(call) : call.find != nullptr ? Find(call) : ChangeOrder(call);
   } catch (const std::bad_alloc&) {
     call.status = NoMemory();
     call.position = 0;

@@ -107,6 +107,7 @@ class LocalCore final : public InventoryCore {
   absl::Status ChangeOrder(OrderCall& call);
 
   // snapshot.cc
+  absl::Status Find(OrderCall& call);
   absl::Status ReadState(ReadCall& call);
   absl::Status ReadFigures(ReadCall& call);
   absl::Status ReadSku(ReadCall& call);
@@ -130,6 +131,8 @@ class LocalCore final : public InventoryCore {
   // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
   // is no room.
   static constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
+  // Ends the order, if it is due. Returns the position of its last record.
+  uint64_t Expire(OrderBook::Stripe& stripe, const OrderBook::Ref& record) STOCKADE_EXCLUDES(stripe.mutex);
   // Ends the order that is due first, if one is. Returns the position of its last record.
   std::optional<uint64_t> ExpireFirst(OrderBook::Stripe& stripe, Instant now);
   // Ends some of the orders that are due, and waits for the ledger with no lock held. Returns when to end the next

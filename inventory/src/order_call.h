@@ -30,14 +30,14 @@ struct RequestLine {
   friend bool operator==(const RequestLine&, const RequestLine&) = default;
 };
 
-// What the answer to a request is made of. Of an order, only the state changes later.
+// What the answer to a request, or to a Find(), is made of.
 struct Granted {
   OrderId id;
   OrderState state;
   absl::Time expires_at;
   const std::string& request_id;
   const std::string& buyer;
-  // Of a basket `lines`, otherwise its only line.
+  // Of a basket `lines`, otherwise its only line. Find() uses `lines` of all.
   const std::string& sku;
   int64_t quantity;
   std::vector<OrderLine> lines = {};
@@ -63,6 +63,7 @@ struct OrderCall {
   // kCommit or kCancel.
   OrderCall(Kind how, OrderId which) : kind(how), id(which) {}
   explicit OrderCall(const ExtendRequest& request) : kind(Kind::kExtend), ttl(request.ttl), id(request.order) {}
+  explicit OrderCall(const FindRequest& request) : kind(Kind::kExtend), find(&request), id(request.order) {}
   OrderCall(Kind what, const std::string& by, const std::string& of, absl::Duration length)
       : kind(what), request_id(&by), buyer(&of), ttl(length) {}
   virtual ~OrderCall() = default;
@@ -82,7 +83,8 @@ struct OrderCall {
   // throws std::bad_alloc.
   virtual void Deliver(const std::shared_ptr<OrderCall>&) {}
 
-  Kind kind;
+  Kind kind;                          // Of a Find() it means nothing.
+  const FindRequest* find = nullptr;  // It is one.
   // Of a request. `lines` of a basket are there once it was checked: each SKU once, ascending.
   const std::string* request_id = nullptr;
   const std::string* buyer = nullptr;

@@ -49,7 +49,8 @@ Refusal RefusalOf(const absl::Status& status) {
   if (!payload.has_value()) return Refusal::kNone;
   for (const Refusal refusal : kAll) {
     const auto [name, code] = TermsOf(refusal);
-    if (code == status.code() && *payload == base_internal::AbslView(name)) return refusal;
+    const bool is_lookup = refusal == Refusal::kRequestForgotten && absl::IsNotFound(status);
+    if ((code == status.code() || is_lookup) && *payload == base_internal::AbslView(name)) return refusal;
   }
   return Refusal::kNone;
 }
@@ -57,9 +58,12 @@ Refusal RefusalOf(const absl::Status& status) {
 namespace inventory_internal {
 
 absl::Status Refuse(Refusal refusal, const std::string& message) {
-  const auto [name, code] = TermsOf(refusal);
+  return Refuse(refusal, TermsOf(refusal).code, message);
+}
+
+absl::Status Refuse(Refusal refusal, absl::StatusCode code, const std::string& message) {
   absl::Status status(code, message);
-  status.SetPayload(kPayload, absl::Cord(AbslView(name)));
+  status.SetPayload(kPayload, absl::Cord(AbslView(TermsOf(refusal).name)));
   return status;
 }
 

@@ -44,6 +44,15 @@ absl::Status RequestChecks::CheckExtend(OrderCall& call) const {
   return Invalid(Concat("Extend of order ", call.id, " has a ttl below a microsecond"));
 }
 
+absl::Status RequestChecks::CheckFind(const FindRequest& request) const {
+  if ((request.order == 0) == request.request_id.empty()) {
+    return Invalid(request.order == 0 ? "Find names neither an order nor a request_id"
+                                      : Concat("Find names order ", request.order, " and also a request_id"));
+  }
+  absl::Status valid = CheckLength("request_id", request.request_id, kMaxRequestIdBytes);
+  return valid.ok() ? CheckLength("buyer", request.buyer, kMaxBuyerBytes) : valid;
+}
+
 absl::Status RequestChecks::SumUp(OrderCall& call) const {
   const auto invalid = [&](const auto&... what) {
     return Invalid(Concat("the basket of request '", *call.request_id, "' ", what...));
@@ -138,6 +147,22 @@ absl::Status RequestChecks::Mismatch(std::string_view request_id, std::string_vi
 
 absl::Status RequestChecks::NoSuchOrder(OrderId id) const {
   return absl::NotFoundError(Text(Concat("there is no order ", id)));
+}
+
+absl::Status RequestChecks::NoSuchOrder(const FindRequest& request) const {
+  if (request.order != 0) return NoSuchOrder(request.order);
+  return absl::NotFoundError(Text(Concat("there is no order of request id '", Printable(request.request_id), "'")));
+}
+
+absl::Status RequestChecks::ForgottenOrder(const FindRequest& request) const {
+  return Refuse(Refusal::kRequestForgotten, absl::StatusCode::kNotFound,
+                Text(Concat("request id '", Printable(request.request_id),
+                            "' was used before, and its order is no longer kept")));
+}
+
+absl::Status RequestChecks::OrderIsRestock(const FindRequest& request) const {
+  return absl::NotFoundError(
+      Text(Concat("request id '", Printable(request.request_id), "' is that of a restock, not of an order")));
 }
 
 absl::Status RequestChecks::WrongState(LedgerRecord::Kind call, OrderId id, OrderState state) const {

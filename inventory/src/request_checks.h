@@ -31,6 +31,8 @@ inline absl::Time WholeMicroseconds(absl::Time at) {
 
 // A status of the code that belongs to `refusal`, which RefusalOf() recognizes. Not for kNone.
 STOCKADE_EXPORT absl::Status Refuse(Refusal refusal, const std::string& message);
+// Of another code: that of a lookup.
+absl::Status Refuse(Refusal refusal, absl::StatusCode code, const std::string& message);
 
 // The checks that need nothing but the request, and the refusals of every core, in the same words. Thread-safe, except
 // for RaiseMaxSkuBytes().
@@ -59,6 +61,7 @@ class STOCKADE_EXPORT RequestChecks {
 
   // OK: a call that extends an order is valid; its ttl is in whole microseconds then.
   absl::Status CheckExtend(OrderCall& call) const;
+  absl::Status CheckFind(const FindRequest& request) const;
 
   // Refusals.
   absl::Status Refused(Refusal refusal, std::string_view what) const;
@@ -95,6 +98,11 @@ class STOCKADE_EXPORT RequestChecks {
   //
   // NotFound.
   absl::Status NoSuchOrder(OrderId id) const;
+  absl::Status NoSuchOrder(const FindRequest& request) const;
+  // NotFound, and kRequestForgotten.
+  absl::Status ForgottenOrder(const FindRequest& request) const;
+  // NotFound: the request id is that of a restock.
+  absl::Status OrderIsRestock(const FindRequest& request) const;
   // AlreadyExists.
   absl::Status SkuExists(std::string_view sku, bool removed) const;
   // FailedPrecondition, by EnsureSku().

@@ -93,6 +93,14 @@ void LocalCore::End(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind, I
   metrics_.Add(kind == Kind::kCommit ? kCommits : kind == Kind::kCancel ? kCancels : kExpirations);
 }
 
+uint64_t LocalCore::Expire(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
+  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+  const MutexLock lock(stripe.mutex);
+  // Somebody may have ended or extended it.
+  if (const Instant now = clock_->Now(); record->IsDue(now)) End(stripe, *record, Kind::kExpire, now);
+  return record->position;
+}
+
 std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
   OrderBook::Ref record;
   {
@@ -100,11 +108,7 @@ std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instan
     record = orders_.FirstDue(stripe, now);
   }
   if (record == nullptr) return std::nullopt;
-  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
-  const MutexLock lock(stripe.mutex);
-  // Somebody may have ended or extended it.
-  if (const Instant later = clock_->Now(); record->IsDue(later)) End(stripe, *record, Kind::kExpire, later);
-  return record->position;
+  return Expire(stripe, record);
 }
 
 std::optional<absl::Duration> LocalCore::ExpireDue() {

@@ -37,6 +37,50 @@ absl::Status LocalCore::Read(ReadCall& call) {
   return absl::OkStatus();
 }
 
+absl::Status LocalCore::Find(OrderCall& call) {
+  const FindRequest& find = *call.find;
+  if (absl::Status valid = checks_.CheckFind(find); !valid.ok()) return valid;
+  const bool by_id = find.order != 0;
+  const uint64_t fingerprint = by_id ? 0 : orders_.FingerprintOf(find.request_id);
+  OrderBook::Stripe* const stripe = by_id ? orders_.StripeOfOrder(find.order) : &orders_.StripeOf(fingerprint);
+  if (stripe == nullptr) return checks_.NoSuchOrder(find);
+  for (;;) {
+    OrderBook::Ref record;
+    {
+      const MutexLock lock(stripe->mutex);
+      const Instant now = clock_->Now();
+      if (by_id) {
+        record = orders_.FindById(*stripe, find.order, now);
+      } else {
+        OrderBook::Found found = orders_.Find(*stripe, fingerprint, find.request_id, *clock_);
+        // Nothing is said of a request before it is durable.
+        if (found.record != nullptr) call.position = found.record->position;
+        if (found.forgotten) return checks_.ForgottenOrder(find);
+        record = std::move(found.record);
+      }
+      if (record == nullptr) return checks_.NoSuchOrder(find);
+      if (record->kind == LedgerRecord::Kind::kRestock) return checks_.OrderIsRestock(find);
+      if (!find.buyer.empty() && record->buyer != find.buyer) return checks_.NoSuchOrder(find);
+      if (!record->IsDue(now)) {
+        const bool is_held = record->state == OrderState::kHeld;
+        call.position = record->position;
+        call.Make({.id = record->id,
+                   .state = record->state,
+                   .expires_at = is_held ? record->expires_at + record->extended : absl::InfiniteFuture(),
+                   .request_id = record->request_id,
+                   .buyer = record->buyer,
+                   .sku = record->lines[0].item->sku,
+                   .quantity = record->lines[0].quantity,
+                   .lines = LinesOf<std::vector<OrderLine>>(*record)});
+        return absl::OkStatus();
+      }
+    }
+    // The answer will say that it has expired, so a record has to say so first.
+    if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+    (void)Expire(*stripe, record);
+  }
+}
+
 absl::Status LocalCore::ReadState(ReadCall& call) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(call.order);
   if (stripe == nullptr) return checks_.NoSuchOrder(call.order);

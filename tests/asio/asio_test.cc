@@ -169,6 +169,9 @@ TEST_F(AsioTest, EachCallOfAnInventory_ReturnsWhatTheBlockingOneDoes) {
         const ExtendRequest later = {.order = basket_held->id(), .ttl = absl::Minutes(20)};
         const absl::StatusOr<absl::Time> until = co_await shop.AsyncExtend(later, net::use_awaitable);
         EXPECT_GT(until.value(), basket_held->expires_at() + absl::Minutes(9));
+        const FindRequest which = {.order = basket_held->id()};
+        const absl::StatusOr<OrderInfo> found = co_await shop.AsyncFind(which, net::use_awaitable);
+        EXPECT_EQ(found.value(), shop_->Find(basket_held->id()).value());
         all.push_back(co_await shop.AsyncCancel(basket_held->id(), net::use_awaitable));
         all.push_back(co_await shop.AsyncCommit(basket_held->id(), net::use_awaitable));  // It is cancelled.
         const TakeRequest take = {.sku = "shoe", .quantity = 9, .request_id = "c"};

@@ -1,4 +1,5 @@
-// ReserveAwait(), ReserveBasketAwait(), TakeAwait(), CommitAwait(), CancelAwait(), ExtendAwait().
+// ReserveAwait(), ReserveBasketAwait(), TakeAwait(), CommitAwait(), CancelAwait(), ExtendAwait(),
+// FindAwait().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,9 @@ Routine RunsAll(Inventory& shop, AwaitOn on, std::vector<absl::Status>& statuses
   const ExtendRequest later = {.order = held->id(), .ttl = absl::Minutes(20)};
   const absl::StatusOr<absl::Time> until = co_await ExtendAwait(shop, later, on);
   EXPECT_GT(until.value(), held->expires_at());
+  const FindRequest which = {.request_id = "a"};
+  const absl::StatusOr<OrderInfo> found = co_await FindAwait(shop, which, on);
+  EXPECT_EQ(found.value(), shop.Find(held->id()).value());
   statuses.push_back(co_await CommitAwait(shop, held->id(), on));
   statuses.push_back(co_await CancelAwait(shop, held->id(), on));  // It is sold.
   const BasketRequest basket = {.lines = {{.sku = "shoe", .quantity = 3}}, .request_id = "b", .ttl = absl::Minutes(10)};
@@ -59,7 +63,7 @@ Routine RunsAll(Inventory& shop, AwaitOn on, std::vector<absl::Status>& statuses
 TEST_F(InventoryCoroutineTest, EachCall_ReturnsWhatTheBlockingOneDoes) {
   std::vector<absl::Status> statuses;
   const Routine routine = RunsAll(*shop_, on_, statuses);
-  for (int i = 0; i < 7; ++i) queue_.RunOne();
+  for (int i = 0; i < 8; ++i) queue_.RunOne();
   ASSERT_EQ(statuses.size(), 6);
   for (const int i : {0, 1, 3, 4}) EXPECT_EQ(statuses[i], absl::OkStatus()) << i;
   EXPECT_EQ(RefusalOf(statuses[2]), Refusal::kCommitted) << statuses[2];

@@ -59,6 +59,25 @@ absl::Status KeepHolding(stockade::Inventory& shop, stockade::OrderId order) {
   return absl::OkStatus();
 }
 
+absl::Status ShowOrder(const stockade::Inventory& shop, stockade::OrderId order, const std::string& user,
+                       absl::Time& wait_until) {
+  // Show buyers their order, and nobody else's.
+  absl::StatusOr<stockade::OrderInfo> found = shop.Find({.order = order, .buyer = user});
+  if (!found.ok()) return found.status();  // NotFound: there is no such order of this buyer, or it is no longer kept.
+  if (found->state == stockade::OrderState::kHeld) wait_until = found->expires_at;
+  return absl::OkStatus();
+}
+
+TEST(DocumentsTest, InventoryFindSnippet_ShowsBuyersTheirOrders) {
+  stockade::Inventory shop({.metrics = nullptr});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());
+  const auto held = shop.Reserve({.sku = "sneaker", .request_id = "a", .buyer = "ann"});
+  absl::Time wait_until;
+  EXPECT_EQ(ShowOrder(shop, held->id(), "ann", wait_until), absl::OkStatus());
+  EXPECT_EQ(wait_until, held->expires_at());
+  EXPECT_TRUE(absl::IsNotFound(ShowOrder(shop, held->id(), "bob", wait_until)));
+}
+
 TEST(DocumentsTest, InventoryExtendSnippet_KeepsOrSaysWhyNot) {
   stockade::Inventory shop({.metrics = nullptr});
   ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());

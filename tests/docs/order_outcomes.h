@@ -116,10 +116,14 @@ class OrderScene {
     return *extended > expires_at_ ? "OK, expires later" : "OK";
   }
 
+  // Find() says the same of the state.
   std::string StateOf() {
     const auto state = shop().StateOf(order_);
-    return state.ok() ? OutcomeWord(*state) : OutcomeWord(state.status());
+    const std::string word = state.ok() ? OutcomeWord(*state) : OutcomeWord(state.status());
+    EXPECT_EQ(Found(shop().Find(order_)), word);
+    return word;
   }
+  std::string FindByRequest() { return order_ == kUnknown ? "" : Found(shop().FindByRequest("a")); }
 
   std::string Again(int64_t quantity) {
     if (order_ == kUnknown) return "";
@@ -132,6 +136,15 @@ class OrderScene {
 
  private:
   static constexpr OrderId kUnknown = 77;
+
+  static std::string Found(const absl::StatusOr<OrderInfo>& order) {
+    if (order.ok()) {
+      EXPECT_EQ(order->lines, (std::vector<OrderLine>{{"sku", 2}}));
+      return OutcomeWord(order->state);
+    }
+    const std::string word = OutcomeWord(order.status());
+    return absl::IsNotFound(order.status()) && word != "NotFound" ? "NotFound, " + word : word;
+  }
 
   Inventory& shop() { return made_->shop(); }
   StockFigures Figures() { return shop().Figures("sku").value(); }
@@ -147,12 +160,15 @@ class OrderScene {
 // The lines of the table.
 inline std::vector<std::string> OrderOutcomes(const MakeOutcomeShop& make) {
   const std::vector<std::function<std::string(OrderScene&)>> calls = {
-      [](OrderScene& s) { return s.Commit(); }, [](OrderScene& s) { return s.Cancel(); },
-      [](OrderScene& s) { return s.Extend(); }, [](OrderScene& s) { return s.StateOf(); },
-      [](OrderScene& s) { return s.Again(2); }, [](OrderScene& s) { return s.Again(3); }};
+      [](OrderScene& s) { return s.Commit(); },        [](OrderScene& s) { return s.Cancel(); },
+      [](OrderScene& s) { return s.Extend(); },        [](OrderScene& s) { return s.StateOf(); },
+      [](OrderScene& s) { return s.FindByRequest(); }, [](OrderScene& s) { return s.Again(2); },
+      [](OrderScene& s) { return s.Again(3); }};
   std::vector<std::string> lines = {
-      "| the order is | `Commit` | `Cancel` | `Extend` | `StateOf` | its request again | with another quantity |",
-      "| --- | --- | --- | --- | --- | --- | --- |"};
+      "| the order is | `Commit` | `Cancel` | `Extend` | `StateOf`, `Find` | `FindByRequest` | its request again | "
+      "with "
+      "another quantity |",
+      "| --- | --- | --- | --- | --- | --- | --- | --- |"};
   for (const OrderScene::State& state : OrderScene::States()) {
     std::string line = std::string("| ") + state.row + " |";
     for (const auto& call : calls) {

@@ -211,6 +211,10 @@ void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
 
 void FleetCore::Ask(OrderCall& asker, Done done) {
   asker.core = this;
+  if (asker.find != nullptr) {
+    absl::Status valid = shared_.checks.CheckFind(*asker.find);
+    return valid.ok() ? Find(asker, *asker.find, std::move(done)) : done(std::move(valid));
+  }
   if (!asker.is_request()) return AskForChange(asker, std::move(done));
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = NewGrant(asker);
   if (!call.ok()) {
@@ -300,35 +304,108 @@ absl::Status FleetCore::RunStep(std::function<Stepped(FleetLane&)> step, bool re
   });
 }
 
+FleetCore::Stepped FleetCore::ReadOrder(FleetLane& lane, const FindRequest& find, OrderId id, FleetOrderRow& order,
+                                        bool& due) {
+  const RequestChecks& checks = shared_.checks;
+  FleetOrderRows orders;
+  int64_t now = 0;
+  if (!ReadOrderRows(lane, {{id}}, orders, now)) return std::nullopt;
+  const bool by_id = find.order != 0;
+  if (orders.empty()) return by_id ? checks.NoSuchOrder(find) : checks.ForgottenOrder(find);
+  order = std::move(orders.begin()->second);
+  if (order.kind == OrderKind::kRestock) return by_id ? checks.NoSuchOrder(find) : checks.OrderIsRestock(find);
+  if (!order.damage.empty()) {
+    return checks.Refused(Refusal::kUnavailable, Concat("the ledger is damaged: order ", id, " has ", order.damage));
+  }
+  if (!find.buyer.empty() && order.buyer != shared_.ledger.keys.BuyerHash(find.buyer)) return checks.NoSuchOrder(find);
+  due = order.state == OrderState::kHeld && order.at <= now;
+  return absl::OkStatus();
+}
+
+FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const FindRequest& find, OrderId& due) {
+  const RequestChecks& checks = shared_.checks;
+  const FleetKeys& keys = shared_.ledger.keys;
+  OrderId id = find.order;
+  if (id == 0) {
+    std::optional<uint64_t> fingerprint;
+    if (keys.imported.has_value()) fingerprint = RequestFingerprint(*keys.imported)(find.request_id);
+    bool is_forgotten = false;
+    if (!ReadRequest(lane, keys.RequestHash(find.request_id), fingerprint, is_forgotten, id)) return std::nullopt;
+    if (is_forgotten) return checks.ForgottenOrder(find);
+    if (id == 0) return checks.NoSuchOrder(find);
+  }
+  FleetOrderRow order;
+  bool is_due = false;
+  Stepped read = ReadOrder(lane, find, id, order, is_due);
+  if (is_due) due = id;
+  if (!read.has_value() || !read->ok() || is_due) return read;
+  std::vector<uint64_t> ids;
+  for (const auto& [sku, quantity] : order.lines) ids.push_back(sku);
+  FleetSkuRows skus;
+  if (!shared_.ReadSkus(lane, TheseSkus(ids), skus)) return std::nullopt;
+  std::vector<OrderLine> lines;
+  for (const auto& [sku, quantity] : order.lines) lines.push_back({.sku = skus[sku].name, .quantity = quantity});
+  std::ranges::sort(lines, {}, &OrderLine::sku);
+  if (lines[0].sku.empty()) {
+    return checks.Refused(Refusal::kUnavailable,
+                          Concat("the ledger is damaged: order ", id, " has units of a SKU that is not there"));
+  }
+  const bool expires = order.state == OrderState::kHeld && order.at != kNever;
+  asker.Make({.id = id,
+              .state = order.state,
+              .expires_at = expires ? absl::FromUnixMicros(FleetClamp(order.at)) : absl::InfiniteFuture(),
+              .request_id = find.request_id,
+              .buyer = find.buyer,
+              .sku = lines[0].sku,
+              .quantity = lines[0].quantity,
+              .lines = lines});
+  return absl::OkStatus();
+}
+
+void FleetCore::Find(OrderCall& asker, FindRequest find, Done done, int expired) {
+  const auto due = std::make_shared<OrderId>(0);
+  auto call = std::make_unique<FleetStepCall>();
+  call->start = shared_.clock.Now();
+  call->reads = true;
+  call->run = [this, &asker, find, due](FleetLane& lane) { return FindOnce(lane, asker, find, *due); };
+  call->done = [this, &asker, find = std::move(find), due, expired, done = std::move(done)](absl::Status read) mutable {
+    if (!read.ok() || *due == 0) return done(std::move(read));
+    if (expired == FleetCall::kMaxSurprises) return done(DoesNotEnd(*due));
+    // The answer will say that it has expired, so the ledger has to say it first.
+    auto expiry =
+        NewEnd(*due, OrderState::kExpired,
+               [this, &asker, find = std::move(find), expired, done = std::move(done)](absl::Status ended) mutable {
+                 if (!ended.ok()) return done(std::move(ended));
+                 Find(asker, std::move(find), std::move(done), expired + 1);
+               });
+    shared_.queues.Enqueue(std::move(expiry));
+  };
+  shared_.queues.Enqueue(std::move(call));
+}
+
+absl::Status FleetCore::DoesNotEnd(OrderId id) const {
+  return shared_.checks.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
+}
+
 absl::Status FleetCore::ReadState(ReadCall& read) {
-  const OrderId id = read.order;
+  const FindRequest find = {.order = read.order};
   for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
+    FleetOrderRow order;
     bool due = false;
     absl::Status asked = RunStep(
         [&](FleetLane& lane) -> Stepped {
-          FleetOrderRows orders;
-          int64_t now = 0;
-          if (!ReadOrderRows(lane, {{id}}, orders, now)) return std::nullopt;
-          if (orders.empty() || orders.begin()->second.kind == OrderKind::kRestock) {
-            return shared_.checks.NoSuchOrder(id);
-          }
-          const FleetOrderRow& order = orders.begin()->second;
-          if (!order.damage.empty()) {
-            return shared_.checks.Refused(Refusal::kUnavailable,
-                                          Concat("the ledger is damaged: order ", id, " has ", order.damage));
-          }
-          read.state = order.state;
-          due = order.state == OrderState::kHeld && order.at <= now;
-          return absl::OkStatus();
+          if (find.order == 0) return shared_.checks.NoSuchOrder(find.order);
+          return ReadOrder(lane, find, find.order, order, due);
         },
         /*reads=*/true);
+    read.state = order.state;
     if (!asked.ok() || !due) return asked;
     // The answer will say that it has expired, so the ledger has to say it first.
     absl::Status expired =
-        AwaitOne([&](Done done) { shared_.queues.Enqueue(NewEnd(id, OrderState::kExpired, std::move(done))); });
+        AwaitOne([&](Done done) { shared_.queues.Enqueue(NewEnd(find.order, OrderState::kExpired, std::move(done))); });
     if (!expired.ok()) return expired;
   }
-  return shared_.checks.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
+  return DoesNotEnd(find.order);
 }
 
 }  // namespace stockade::inventory_internal

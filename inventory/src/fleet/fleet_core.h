@@ -71,6 +71,13 @@ class FleetCore final : public InventoryCore {
   std::unique_ptr<FleetEndCall> NewEnd(OrderId id, OrderState to, Done done) const;
   // Has a lane run a step until it has an answer, and blocks until then.
   absl::Status RunStep(std::function<Stepped(FleetLane&)> step, bool reads = false);
+  // Asks for a Find(). `expired`: how many times its order had to expire before.
+  void Find(OrderCall& asker, FindRequest find, Done done, int expired = 0);
+  // `due`: the order that has to expire first.
+  Stepped FindOnce(FleetLane& lane, OrderCall& asker, const FindRequest& find, OrderId& due);
+  // `due`: it has to expire first.
+  Stepped ReadOrder(FleetLane& lane, const FindRequest& find, OrderId id, FleetOrderRow& order, bool& due);
+  absl::Status DoesNotEnd(OrderId id) const;
   absl::Status ReadState(ReadCall& read);
 
   // fleet_catalogue.cc

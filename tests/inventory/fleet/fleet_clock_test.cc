@@ -141,16 +141,21 @@ TEST_F(FleetClockTest, OrderThatIsSaidToHaveExpired_IsNeverSold) {
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 4}).ok());
   const auto held = shop->Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Minutes(30)});
   ASSERT_TRUE(held.ok()) << held.status();
+  const auto other_held = shop->Reserve({.sku = "sneaker", .request_id = "b", .ttl = absl::Minutes(30)});
+  ASSERT_TRUE(other_held.ok()) << other_held.status();
   // Nobody does the upkeep meanwhile.
   Client other;
   other.Run("START TRANSACTION");
   other.LockRows(Table("fleet"));
   clock().Step(absl::Hours(1));
   const OrderState said = shop->StateOf(held->id()).value();
+  const OrderState found = shop->FindByRequest("b")->state;
   clock().Step(-absl::Hours(1));
   const absl::Status committed = shop->Commit(held->id());
   EXPECT_EQ(said, OrderState::kExpired);
   EXPECT_TRUE(absl::IsFailedPrecondition(committed)) << committed;
+  EXPECT_EQ(found, OrderState::kExpired);
+  EXPECT_EQ(RefusalOf(shop->Commit(other_held->id())), Refusal::kExpired);
   EXPECT_EQ(shop->StateOf(held->id()).value(), OrderState::kExpired);
   other.Run("COMMIT");
 }

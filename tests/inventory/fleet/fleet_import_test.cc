@@ -90,6 +90,8 @@ TEST_F(FleetImportTest, ForgottenRequestsStayForgotten) {
   const auto shop = Connect();
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "sneaker", .request_id = "old"}).status()), Refusal::kRequestForgotten);
   EXPECT_TRUE(shop->Take({.sku = "sneaker", .request_id = "new"}).ok());
+  EXPECT_TRUE(absl::IsNotFound(shop->FindByRequest("old").status())) << shop->FindByRequest("old").status();
+  EXPECT_EQ(RefusalOf(shop->FindByRequest("old").status()), Refusal::kRequestForgotten);
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "sneaker", .request_id = "old"}).status()), Refusal::kRequestForgotten)
       << "tried without a look";
   EXPECT_EQ(RefusalOf(shop->Restock({.sku = "sneaker", .quantity = 1, .request_id = "restock"})),

@@ -230,6 +230,64 @@ TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   EXPECT_TRUE(shop->Health().ok());
 }
 
+TEST_F(FleetInventoryTest, ReadsOfADamagedSku_SayThatItIs) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect();
+  for (const char* const sku : {"sneaker", "boot"}) ASSERT_TRUE(shop->AddSku(sku, {.stock = 9}).ok());
+  const std::string of_sneaker = " WHERE sku_id=(SELECT sku_id FROM " + Table("skus") + " WHERE sku='sneaker')";
+  for (const std::string& damage :
+       {"SET STATEMENT check_constraint_checks=0 FOR UPDATE " + Table("stock") + " SET units=-1" + of_sneaker,
+        "DELETE FROM " + Table("stock") + of_sneaker}) {
+    server().Query(damage);
+    for (const absl::Status& read :
+         {shop->Available("sneaker").status(), shop->Figures("sneaker").status(), shop->Snapshot("sneaker").status()}) {
+      EXPECT_EQ(RefusalOf(read), Refusal::kUnavailable) << damage << ": " << read;
+      EXPECT_NE(read.message().find("the ledger is damaged: 'sneaker' has "), std::string_view::npos) << read;
+      EXPECT_EQ(read.message().find("changed"), std::string_view::npos) << read;
+    }
+    EXPECT_EQ(shop->Available("boot").value(), 9);
+    EXPECT_EQ(shop->Snapshot().size(), 2U);
+  }
+}
+
+TEST_F(FleetInventoryTest, BasketsAndExtendedOrders_AreFoundByAnyProcess) {
+  const auto one = Connect();
+  const auto two = Connect();
+  std::vector<OrderLine> lines;
+  for (int i = 0; i < 40; ++i) {
+    lines.push_back({Concat("sku", 10 + i), i + 1});
+    ASSERT_TRUE(one->AddSku(lines.back().sku, {.stock = 100}).ok());
+  }
+  const auto basket =
+      one->ReserveBasket({.lines = {lines.rbegin(), lines.rend()}, .request_id = "a", .ttl = absl::Minutes(10)});
+  ASSERT_TRUE(basket.ok()) << basket.status();
+  const auto extended = one->Extend({.order = basket->id(), .ttl = absl::Minutes(20)});
+  ASSERT_TRUE(extended.ok()) << extended.status();
+  OrderInfo wanted{.id = basket->id(), .lines = lines, .request_id = "a", .expires_at = *extended};
+  EXPECT_EQ(two->FindByRequest("a").value(), wanted);
+  wanted.request_id.clear();  // The tables have a hash of it.
+  EXPECT_EQ(two->Find(basket->id()).value(), wanted);
+  const auto endless = one->Reserve({.sku = "sku10", .request_id = "b", .ttl = absl::InfiniteDuration()});
+  EXPECT_EQ(two->Find(endless->id())->expires_at, absl::InfiniteFuture());
+  ASSERT_TRUE(two->Commit(basket->id()).ok());
+  EXPECT_EQ(one->Find(basket->id())->state, OrderState::kSold);
+  EXPECT_EQ(one->Find(basket->id())->expires_at, absl::InfiniteFuture());
+}
+
+TEST_F(FleetInventoryTest, FindOfADamagedOrder_SaysThatItIs) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  const OrderId order = shop->Take({.sku = "sneaker", .request_id = "a"})->id();
+  for (const std::string& damage : {"DELETE FROM " + Table("skus"), "UPDATE " + Table("orders") + " SET quantity=0"}) {
+    server().Query("SET STATEMENT check_constraint_checks=0 FOR " + damage);
+    for (const absl::Status& found : {shop->Find(order).status(), shop->FindByRequest("a").status()}) {
+      EXPECT_EQ(RefusalOf(found), Refusal::kUnavailable) << found;
+      EXPECT_NE(found.message().find("the ledger is damaged: order "), std::string_view::npos) << found;
+    }
+  }
+}
+
 TEST_F(FleetInventoryTest, ExecutorHasNoMemoryForTheAnswer_DoneIsInvokedAllTheSame) {
   class NoMemory : public Executor {
    public:

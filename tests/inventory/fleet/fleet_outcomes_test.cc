@@ -322,6 +322,31 @@ std::vector<Row> Rows() {
          EXPECT_EQ(OutcomeWord(s.shop.Available(s.sku).status()), OutcomeWord(s.shop.Snapshot(s.sku).status()));
          return OutcomeWord(s.shop.Available(s.sku).status());
        }},
+      {"`Find`, 2 sold",
+       [](Scene& s) {
+         s.Add().IgnoreError();
+         const OrderId id = s.Take(2)->id();
+         EXPECT_EQ(s.shop.FindByRequest(s.Id("a"))->id, id);
+         const auto found = s.shop.Find(id);
+         return Concat("OK, ", OutcomeWord(found->state), ", ", found->lines.at(0).quantity);
+       }},
+      {"`Find`, the same for another buyer",
+       [](Scene& s) {
+         s.Add().IgnoreError();
+         const OrderId id = s.Take(2, "a", "ann")->id();
+         EXPECT_TRUE(s.shop.Find({.order = id, .buyer = "ann"}).ok());
+         return OutcomeWord(s.shop.Find({.order = id, .buyer = "bob"}).status());
+       }},
+      {"`Find`, an order and a request id",
+       [](Scene& s) { return OutcomeWord(s.shop.Find({.order = 1, .request_id = "a"}).status()); }},
+      {"`FindByRequest`, an unknown id",
+       [](Scene& s) { return OutcomeWord(s.shop.FindByRequest(s.Id("a")).status()); }},
+      {"`FindByRequest`, the id of a restock",
+       [](Scene& s) {
+         s.Add().IgnoreError();
+         s.Restock(1, "a").IgnoreError();
+         return OutcomeWord(s.shop.FindByRequest(s.Id("a")).status());
+       }},
       {"`Health`", [](Scene& s) { return OutcomeWord(s.shop.Health()); }},
       {"`Take` while the ledger cannot be used",
        [](Scene& s) {
@@ -329,8 +354,13 @@ std::vector<Row> Rows() {
          return OutcomeWord(s.stop_ledger().Take({.sku = s.sku, .quantity = 2, .request_id = s.Id("a")}).status());
        }},
       {"`Health`, then", [](Scene& s) { return OutcomeWord(s.stop_ledger().Health()); }},
-      {"`StateOf` of an unknown order, then",
-       [](Scene& s) { return OutcomeWord(s.stop_ledger().StateOf(OrderId{1} << 60).status()); }},
+      {"`StateOf`, `Find` of an unknown order, then",
+       [](Scene& s) {
+         Inventory& shop = s.stop_ledger();
+         EXPECT_EQ(OutcomeWord(shop.Find(OrderId{1} << 60).status()),
+                   OutcomeWord(shop.StateOf(OrderId{1} << 60).status()));
+         return OutcomeWord(shop.StateOf(OrderId{1} << 60).status());
+       }},
       {"`Available`, then", [](Scene& s) { return OutcomeWord(s.stop_ledger().Available("first").status()); }},
       {"`Figures`, then", [](Scene& s) { return OutcomeWord(s.stop_ledger().Figures("first").status()); }},
       {"`Snapshot()` of all SKUs, then",

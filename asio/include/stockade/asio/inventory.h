@@ -22,6 +22,7 @@ inline constexpr AwaitedCall kAsyncTake = {.name = "AsyncTake()", .unknown = kRe
 inline constexpr AwaitedCall kAsyncCommit = {.name = "AsyncCommit()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kAsyncCancel = {.name = "AsyncCancel()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kAsyncExtend = {.name = "AsyncExtend()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kAsyncFind = {.name = "AsyncFind()", .unknown = ""};
 
 }  // namespace asio_internal
 
@@ -100,6 +101,15 @@ class AsioInventory {
     return Begin<asio_internal::kAsyncExtend, &Inventory::ExtendAsync, absl::StatusOr<absl::Time>>(
         request, std::forward<Token>(token));
   }
+
+  // Inventory::FindAsync(), with the completion signature void(absl::StatusOr<OrderInfo>).
+  template <typename Token>
+  auto AsyncFind(const FindRequest& request, Token&& token) const {
+    return Begin<asio_internal::kAsyncFind, &Inventory::FindAsync, absl::StatusOr<OrderInfo>>(
+        request, std::forward<Token>(token));
+  }
+  template <typename Token>
+  void AsyncFind(const FindRequest&& request, Token&& token) const = delete;
 
  private:
   template <const base_internal::AwaitedCall& kCall, auto kMethod, typename Result, typename Request, typename Token>

@@ -57,6 +57,7 @@ inline constexpr AwaitedCall kTakeAwait = {.name = "TakeAwait()", .unknown = kRe
 inline constexpr AwaitedCall kCommitAwait = {.name = "CommitAwait()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kCancelAwait = {.name = "CancelAwait()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kExtendAwait = {.name = "ExtendAwait()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kFindAwait = {.name = "FindAwait()", .unknown = ""};
 
 using ReserveStart = OrderStart<absl::StatusOr<Reservation>, ReserveRequest, &Inventory::ReserveAsync, kReserveAwait>;
 using ReserveBasketStart =
@@ -65,6 +66,7 @@ using TakeStart = OrderStart<absl::StatusOr<Order>, TakeRequest, &Inventory::Tak
 using CommitStart = OrderStart<absl::Status, OrderId, &Inventory::CommitAsync, kCommitAwait>;
 using CancelStart = OrderStart<absl::Status, OrderId, &Inventory::CancelAsync, kCancelAwait>;
 using ExtendStart = OrderStart<absl::StatusOr<absl::Time>, ExtendRequest, &Inventory::ExtendAsync, kExtendAwait>;
+using FindStart = OrderStart<absl::StatusOr<OrderInfo>, FindRequest, &Inventory::FindAsync, kFindAwait>;
 
 }  // namespace inventory_internal
 
@@ -108,6 +110,13 @@ inline base_internal::LazyAwaiter<inventory_internal::ExtendStart> ExtendAwait(I
                                                                                const AwaitOn& on) {
   return {inventory_internal::ExtendStart(shop, request), on};
 }
+
+// Inventory::FindAsync() for co_await, which returns absl::StatusOr<OrderInfo>.
+inline base_internal::LazyAwaiter<inventory_internal::FindStart> FindAwait(Inventory& shop, const FindRequest& request,
+                                                                           const AwaitOn& on) {
+  return {inventory_internal::FindStart(shop, request), on};
+}
+void FindAwait(Inventory& shop, const FindRequest&& request, const AwaitOn& on) = delete;
 
 }  // namespace stockade
 

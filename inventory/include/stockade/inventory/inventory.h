@@ -75,7 +75,7 @@ struct SkuSnapshot {
 //   return delay     from when units come back until they are for sale
 //   unknown outcome  when a change may be durable although its call is Unavailable, and how to find that out
 //   clock            by what clock reservations expire, and when that is decided
-//   reads            what StateOf(), Available(), Figures() and Snapshot() cost, and whether they are durable
+//   reads            what Find(), StateOf(), Available(), Figures() and Snapshot() cost, and whether they are durable
 //   fairness         in what order requests are served
 //   blocking         what calls block on besides the ledger
 //   shards           what SkuOptions::shards and Reshard() are about
@@ -242,6 +242,21 @@ class STOCKADE_EXPORT Inventory {
   void ExtendAsync(const ExtendRequest& request, Executor& executor,
                    absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done);
   std::vector<absl::StatusOr<absl::Time>> ExtendMany(std::span<const ExtendRequest> requests);
+
+  // An order, by its id or by its request's. A reservation whose TTL has passed has expired, whether it was reaped or
+  // not. The answer is durable, like those of the calls above.
+  //   NotFound: there is no such order, it is no longer kept, or it is not that of the buyer; or the request id is that
+  //     of a restock. RefusalOf() is kRequestForgotten if the request id was used before, and its order is no longer
+  //     kept.
+  //   InvalidArgument: the request names no order, or both an order and a request id, or its names are too long.
+  //   Unavailable: there is no memory, or the ledger was asked and does not answer.
+  absl::StatusOr<OrderInfo> Find(const FindRequest& request) const;
+  absl::StatusOr<OrderInfo> Find(OrderId id) const { return Find(FindRequest{.order = id}); }
+  absl::StatusOr<OrderInfo> FindByRequest(std::string_view request_id) const {
+    return Find(FindRequest{.request_id = std::string(request_id)});
+  }
+  void FindAsync(const FindRequest& request, Executor& executor,
+                 absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done) const;
 
   // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. The answers
   // of Commit() and Cancel() are durable; whether this one is, "reads" says.

@@ -72,6 +72,15 @@ struct ExtendRequest {
   Duration ttl = absl::Minutes(10);
 };
 
+// The arguments of Inventory::Find().
+struct FindRequest {
+  // The order, by its id or by that of its request: one of these.
+  OrderId order = 0;
+  std::string request_id = {};
+  // If not empty, only an order of this buyer is found: for a caller who must not see those of others.
+  std::string buyer = {};
+};
+
 // Like ReserveRequest, for units that are added to a SKU.
 struct RestockRequest {
   // As in ReserveRequest.
@@ -170,6 +179,21 @@ class BasketReservation {
   std::string buyer_;
   absl::Time expires_at_;
   OrderState state_;
+};
+
+// The result of Find(): what is known of an order.
+struct OrderInfo {
+  OrderId id = 0;
+  OrderState state = OrderState::kHeld;
+  // The units that were granted: each SKU once, in ascending order.
+  std::vector<OrderLine> lines = {};
+  // In a fleet, whose tables have only hashes of these two, they are those of the FindRequest.
+  std::string request_id = {};
+  std::string buyer = {};
+  // The wall time at which a held order expires, for display; infinite if it never does or is not held.
+  absl::Time expires_at = absl::InfiniteFuture();
+
+  friend bool operator==(const OrderInfo&, const OrderInfo&) = default;
 };
 
 }  // namespace stockade

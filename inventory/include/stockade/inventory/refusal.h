@@ -21,7 +21,8 @@ enum class Refusal {
                       // before, and this call has changed nothing. The message says which.
   kBuyerLimit,        // FailedPrecondition: the buyer would exceed the limit per buyer.
   kRequestMismatch,   // AlreadyExists: the request id was used before with other parameters.
-  kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept.
+  kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept. NotFound if
+                      // it comes from Find().
   kInvalid,           // InvalidArgument: the request is invalid.
   // FailedPrecondition, to Commit(), Cancel() and Extend(). No metric counts these three.
   kExpired,    // A commit or an extension: the reservation has expired.
