@@ -322,14 +322,19 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
   // Processes of older code end here: with another fence their packets do nothing, with another nonce they do not find
   // their lanes, and they cannot register others.
   const std::string older = Concat(" WHERE one=1 AND version<", kFleetSchemaVersion);
-  return connection
-      .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",", kFleetSchemaVersion,
-                  ",", MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);START TRANSACTION;UPDATE ",
-                  tables.lanes, " SET fence=fence+1,nonce=nonce^1 WHERE EXISTS (SELECT 1 FROM ", tables.fleet, older,
-                  ");UPDATE ", tables.fleet, " SET version=", kFleetSchemaVersion, ",oldest_code=", kFleetSchemaVersion,
-                  older, ";COMMIT;DO RELEASE_LOCK(", lock, ")"),
-           deadline)
-      .status;
+  int64_t rows = 0;
+  reply = connection.Run(
+      Concat("INSERT IGNORE INTO ", tables.fleet, " SELECT 1,", kFleetSchemaVersion, ",", kFleetSchemaVersion, ",",
+             MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM ",
+             tables.lanes, ") AND NOT EXISTS (SELECT 1 FROM ", tables.skus, ");START TRANSACTION;UPDATE ", tables.lanes,
+             " SET fence=fence+1,nonce=nonce^1 WHERE EXISTS (SELECT 1 FROM ", tables.fleet, older, ");UPDATE ",
+             tables.fleet, " SET version=", kFleetSchemaVersion, ",oldest_code=", kFleetSchemaVersion, older,
+             ";COMMIT;DO RELEASE_LOCK(", lock, ");SELECT COUNT(*) FROM ", tables.fleet, " WHERE one=1"),
+      MySqlInto(rows), deadline);
+  if (!reply.status.ok() || rows == 1) return reply.status;
+  // With other keys every SKU would be new, and every request id, too.
+  return absl::FailedPreconditionError(Concat(
+      "the row of ", tables.fleet, " is missing, which has the keys of the rows in the other tables: restore it"));
 }
 
 absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_view table, Instant deadline) {
@@ -340,7 +345,8 @@ absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_v
   constexpr unsigned kNoSuchTable = 1146;
   if (reply.error == kNoSuchTable || (reply.status.ok() && rows.empty())) {
     return absl::FailedPreconditionError(Concat("there is no fleet in this database: ", table,
-                                                " is missing or empty; FleetInventory::Migrate() makes it"));
+                                                " is missing or empty; FleetInventory::Migrate() makes that of a new "
+                                                "fleet"));
   }
   if (!reply.status.ok()) return reply.status;
   const auto& [version, oldest_code, keys, imported] = rows.front();
