@@ -7,6 +7,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/unknown_outcome.h"
 
 namespace stockade::base_internal {
 namespace {
@@ -87,11 +88,11 @@ void PendingCall::EndTimer() {
 }
 
 absl::Status PendingCall::Ended(absl::StatusCode code, std::string_view why, bool begun) const noexcept {
-  return StatusWithText(code, [&] {
-    std::string text = Concat(call_.name, why);
-    if (!call_.unknown.empty()) text += begun ? Concat("; ", call_.unknown) : "; nothing has changed";
-    return text;
-  });
+  if (begun && !call_.unknown.empty()) {
+    return StatusOfUnknownOutcome(code, [&] { return Concat(call_.name, why, "; ", call_.unknown); });
+  }
+  return StatusWithText(code,
+                        [&] { return Concat(call_.name, why, call_.unknown.empty() ? "" : "; nothing has changed"); });
 }
 
 void PendingCall::EndWait(absl::StatusCode code, std::string_view why) noexcept {

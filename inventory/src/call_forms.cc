@@ -1,18 +1,23 @@
 // The calls of an Inventory, those about orders in three forms. The core does what is asked for.
 
+#include <atomic>
 #include <new>
 #include <optional>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 
 #include "inventory_core.h"
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/unknown_outcome.h"
 #include "stockade/locks/internal/thread_record.h"
 
 namespace stockade {
 namespace {
 
+using base_internal::Concat;
 using inventory_internal::Granted;
 using inventory_internal::InventoryCore;
 using inventory_internal::OrderCall;
@@ -87,25 +92,70 @@ struct Typed : OrderCall {
   std::optional<Response> response;
 };
 
-// With its callback. It is allocated before it is asked for.
+// With its callback. It is allocated before it is asked for. The core, the time-out and the stop may answer it; the
+// first answer counts.
 template <class Response>
 struct Notified final : Typed<Response> {
   using Result = typename Typed<Response>::Result;
 
   template <class... Args>
-  Notified(Executor& on, const Args&... args) : Typed<Response>(args...), executor(on) {}
+  Notified(std::string_view what, Executor& on, const Args&... args)
+      : Typed<Response>(args...), name(what), executor(on) {}
 
+  struct OnStop {
+    std::weak_ptr<Notified> call;
+    void operator()() const { GiveUp(call, absl::StatusCode::kCancelled, kStopped); }
+  };
+
+  // Before the call begins. Throws std::bad_alloc.
+  static void Watch(const std::shared_ptr<Notified>& call, base_internal::TimerQueue& timers, Instant deadline,
+                    const std::stop_token& stop) {
+    if (deadline != Instant::InfiniteFuture()) {
+      call->timers = &timers;
+      call->timer = timers.Schedule(
+          deadline, [late = std::weak_ptr(call)] { GiveUp(late, absl::StatusCode::kDeadlineExceeded, kLate); });
+    }
+    if (stop.stop_possible()) call->on_stop.emplace(stop, OnStop{call});
+  }
+  static void GiveUp(const std::weak_ptr<Notified>& waiting, absl::StatusCode code, std::string_view why) {
+    const std::shared_ptr<Notified> call = waiting.lock();
+    if (call == nullptr || call->answered.exchange(true)) return;
+    call->gave_up = call->EndedEarly(code, why, /*begun=*/true);
+    call->Pass(call);
+  }
+  absl::Status EndedEarly(absl::StatusCode code, std::string_view why, bool begun) const {
+    constexpr bool kChanges = !std::is_same_v<Response, OrderInfo>;
+    if (kChanges && begun) {
+      return base_internal::StatusOfUnknownOutcome(
+          code, [&] { return Concat(name, "(): ", why, "; the outcome is unknown: send it again"); });
+    }
+    return base_internal::StatusWithText(
+        code, [&] { return Concat(name, "(): ", why, kChanges ? "; nothing has changed" : ""); });
+  }
   void Deliver(const std::shared_ptr<OrderCall>& self) override {
+    if (answered.exchange(true)) return;
+    if (timer.has_value()) timers->Cancel(*timer);
+    Pass(self);
+  }
+  void Pass(const std::shared_ptr<OrderCall>& self) {
     try {
       executor.Schedule([self] { static_cast<Notified&>(*self).Invoke(); });
     } catch (const std::bad_alloc&) {
       Invoke();
     }
   }
-  void Invoke() { std::move(done)(this->TakeAnswer()); }
+  void Invoke() { std::move(done)(gave_up.ok() ? this->TakeAnswer() : Result(std::move(gave_up))); }
 
+  static constexpr std::string_view kStopped = "the stop was requested";
+  static constexpr std::string_view kLate = "the time-out has passed";
+  const std::string_view name;
   Executor& executor;
   absl::AnyInvocable<void(Result)> done;
+  std::atomic<bool> answered{false};
+  absl::Status gave_up = absl::OkStatus();  // Of the thread that has set `answered`.
+  base_internal::TimerQueue* timers = nullptr;
+  std::optional<base_internal::TimerQueue::Id> timer;
+  std::optional<std::stop_callback<OnStop>> on_stop;
 };
 
 template <class Response, class... Args>
@@ -137,19 +187,30 @@ std::vector<typename Typed<Response>::Result> AskAll(InventoryCore& core, std::s
 }
 
 template <class Response, class Done, class... Args>
-void AskLater(InventoryCore& core, std::string_view name, Executor& executor, Done done, const Args&... args) {
+void AskLater(InventoryCore& core, std::string_view name, Executor& executor, Done done,
+              const InventoryCallOptions& options, const Args&... args) {
+  using Call = Notified<Response>;
   // Before anything has changed: nobody could use the order.
-  if (!done) base_internal::Fatal(base_internal::Concat("Inventory: ", name, "() was called without a callback"));
-  std::shared_ptr<Notified<Response>> call;
+  if (!done) base_internal::Fatal(Concat("Inventory: ", name, "() was called without a callback"));
+  std::shared_ptr<Call> call;
+  Instant deadline = Instant::InfiniteFuture();
   const absl::Status ready = Guarded(core, [&] {
-    call = std::make_shared<Notified<Response>>(executor, args...);
-    return absl::OkStatus();
+    call = std::make_shared<Call>(name, executor, args...);
+    if (options.stop.stop_requested()) return call->EndedEarly(absl::StatusCode::kCancelled, Call::kStopped, false);
+    if (options.timeout == absl::InfiniteDuration()) return absl::OkStatus();
+    if (options.timeout <= absl::ZeroDuration()) {
+      return call->EndedEarly(absl::StatusCode::kDeadlineExceeded, Call::kLate, false);
+    }
+    deadline = core.clock().Now() + options.timeout;
+    return core.timers().Start();
   });
   if (!ready.ok()) return std::move(done)(ready);  // Not on the executor, which would need memory.
   call->done = std::move(done);
   try {
+    Call::Watch(call, core.timers(), deadline, options.stop);
     core.Notify(call);
   } catch (const std::bad_alloc&) {
+    if (call->answered.exchange(true)) return;
     call->status = core.NoMemory();
     call->Invoke();
   }
@@ -203,8 +264,9 @@ absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) {
 }
 
 void Inventory::ReserveAsync(const ReserveRequest& request, Executor& executor,
-                             absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
-  AskLater<Reservation>(*core_, "ReserveAsync", executor, std::move(done), request);
+                             absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done,
+                             const InventoryCallOptions& options) {
+  AskLater<Reservation>(*core_, "ReserveAsync", executor, std::move(done), options, request);
 }
 
 std::vector<absl::StatusOr<Reservation>> Inventory::ReserveMany(std::span<const ReserveRequest> requests) {
@@ -216,15 +278,16 @@ absl::StatusOr<BasketReservation> Inventory::ReserveBasket(const BasketRequest& 
 }
 
 void Inventory::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
-                                   absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
-  AskLater<BasketReservation>(*core_, "ReserveBasketAsync", executor, std::move(done), request);
+                                   absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done,
+                                   const InventoryCallOptions& options) {
+  AskLater<BasketReservation>(*core_, "ReserveBasketAsync", executor, std::move(done), options, request);
 }
 
 absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) { return Ask<Order>(*core_, request); }
 
 void Inventory::TakeAsync(const TakeRequest& request, Executor& executor,
-                          absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
-  AskLater<Order>(*core_, "TakeAsync", executor, std::move(done), request);
+                          absl::AnyInvocable<void(absl::StatusOr<Order>)> done, const InventoryCallOptions& options) {
+  AskLater<Order>(*core_, "TakeAsync", executor, std::move(done), options, request);
 }
 
 std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeRequest> requests) {
@@ -233,8 +296,9 @@ std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeReque
 
 absl::Status Inventory::Commit(OrderId id) { return Ask<absl::Status>(*core_, Kind::kCommit, id); }
 
-void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  AskLater<absl::Status>(*core_, "CommitAsync", executor, std::move(done), Kind::kCommit, id);
+void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done,
+                            const InventoryCallOptions& options) {
+  AskLater<absl::Status>(*core_, "CommitAsync", executor, std::move(done), options, Kind::kCommit, id);
 }
 
 std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) {
@@ -243,8 +307,9 @@ std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) {
 
 absl::Status Inventory::Cancel(OrderId id) { return Ask<absl::Status>(*core_, Kind::kCancel, id); }
 
-void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  AskLater<absl::Status>(*core_, "CancelAsync", executor, std::move(done), Kind::kCancel, id);
+void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done,
+                            const InventoryCallOptions& options) {
+  AskLater<absl::Status>(*core_, "CancelAsync", executor, std::move(done), options, Kind::kCancel, id);
 }
 
 std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) {
@@ -254,8 +319,9 @@ std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) {
 absl::StatusOr<absl::Time> Inventory::Extend(const ExtendRequest& request) { return Ask<absl::Time>(*core_, request); }
 
 void Inventory::ExtendAsync(const ExtendRequest& request, Executor& executor,
-                            absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done) {
-  AskLater<absl::Time>(*core_, "ExtendAsync", executor, std::move(done), request);
+                            absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done,
+                            const InventoryCallOptions& options) {
+  AskLater<absl::Time>(*core_, "ExtendAsync", executor, std::move(done), options, request);
 }
 
 std::vector<absl::StatusOr<absl::Time>> Inventory::ExtendMany(std::span<const ExtendRequest> requests) {
@@ -265,8 +331,9 @@ std::vector<absl::StatusOr<absl::Time>> Inventory::ExtendMany(std::span<const Ex
 absl::StatusOr<OrderInfo> Inventory::Find(const FindRequest& request) const { return Ask<OrderInfo>(*core_, request); }
 
 void Inventory::FindAsync(const FindRequest& request, Executor& executor,
-                          absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done) const {
-  AskLater<OrderInfo>(*core_, "FindAsync", executor, std::move(done), request);
+                          absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done,
+                          const InventoryCallOptions& options) const {
+  AskLater<OrderInfo>(*core_, "FindAsync", executor, std::move(done), options, request);
 }
 
 absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "order_call.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/export.h"
+#include "stockade/base/timer_queue.h"
 #include "stockade/inventory/inventory.h"
 
 namespace stockade::inventory_internal {
@@ -48,7 +50,8 @@ struct ReadCall {
 // A call may throw std::bad_alloc if it has changed nothing. Inventory returns NoMemory() then.
 class STOCKADE_EXPORT InventoryCore {
  public:
-  InventoryCore() = default;
+  // `clock` is that of the time-outs, and must outlive this.
+  explicit InventoryCore(Clock* clock) : clock_(*clock), timers_(clock) {}
   virtual ~InventoryCore();
 
   InventoryCore(const InventoryCore&) = delete;
@@ -70,6 +73,13 @@ class STOCKADE_EXPORT InventoryCore {
   // Aborts in a forked child, naming the inventory.
   virtual void CheckNotForked() const = 0;
   virtual bool InForkedChild() const = 0;
+
+  Clock& clock() { return clock_; }
+  base_internal::TimerQueue& timers() { return timers_; }
+
+ private:
+  Clock& clock_;
+  base_internal::TimerQueue timers_;
 };
 
 }  // namespace stockade::inventory_internal

@@ -9,7 +9,8 @@
 namespace stockade::inventory_internal {
 
 LocalCore::LocalCore(InventoryOptions options)
-    : buyers_(static_cast<size_t>(options.stripes)),
+    : InventoryCore(options.clock),
+      buyers_(static_cast<size_t>(options.stripes)),
       orders_(static_cast<size_t>(options.stripes), options.retention),
       name_(std::move(options.name)),
       checks_(name_),
@@ -93,8 +94,8 @@ absl::Status LocalCore::Outcome(uint64_t position, const absl::Status& durable) 
   const bool refused = absl::IsResourceExhausted(durable);
   try {
     if (refused) UndoRefusedRecords();
-    return checks_.Refused(Refusal::kUnavailable,
-                           Concat(refused ? "nothing has changed: " : "not known to be durable: ", durable.message()));
+    if (!refused) return checks_.InDoubt(Concat(durable.message()));
+    return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
   } catch (const std::bad_alloc&) {
     // If refused records could not be undone, every later call that changes something undoes them first.
     return refused ? checks_.NoMemory() : checks_.NoMemoryInDoubt();

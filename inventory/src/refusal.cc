@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "request_checks.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/unknown_outcome.h"
 
 namespace stockade {
 namespace {
@@ -53,6 +54,13 @@ Refusal RefusalOf(const absl::Status& status) {
     if ((code == status.code() || is_lookup) && *payload == base_internal::AbslView(name)) return refusal;
   }
   return Refusal::kNone;
+}
+
+bool OutcomeUnknown(const absl::Status& status) {
+  if (status.GetPayload(base_internal::kUnknownOutcome).has_value()) return true;
+  const bool may_lack_memory =
+      absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+  return may_lack_memory && status.message().empty();
 }
 
 namespace inventory_internal {

@@ -2,13 +2,14 @@
 
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/unknown_outcome.h"
 
 namespace stockade::inventory_internal {
 
 RequestChecks::RequestChecks(std::string inventory)
     : inventory_(std::move(inventory)),
       no_memory_(Refused(Refusal::kUnavailable, "nothing has changed: there is no memory")),
-      no_memory_in_doubt_(Refused(Refusal::kUnavailable, "not known to be durable: there is no memory")) {}
+      no_memory_in_doubt_(InDoubt("there is no memory")) {}
 
 std::string RequestChecks::Text(std::string_view what) const { return Concat("Inventory '", inventory_, "': ", what); }
 
@@ -50,7 +51,7 @@ absl::Status RequestChecks::CheckFind(const FindRequest& request) const {
                                       : Concat("Find names order ", request.order, " and also a request_id"));
   }
   absl::Status valid = CheckLength("request_id", request.request_id, kMaxRequestIdBytes);
-  return valid.ok() ? CheckLength("buyer", request.buyer, kMaxBuyerBytes) : valid;
+  return valid.ok() ? CheckLength("buyer", request.buyer.value_or(""), kMaxBuyerBytes) : valid;
 }
 
 absl::Status RequestChecks::SumUp(OrderCall& call) const {
@@ -106,6 +107,12 @@ absl::Status RequestChecks::CheckRestock(const std::string* request_id, std::str
 
 absl::Status RequestChecks::Refused(Refusal refusal, std::string_view what) const {
   return Refuse(refusal, Text(what));
+}
+
+absl::Status RequestChecks::InDoubt(std::string_view why) const {
+  absl::Status status = Refused(Refusal::kUnavailable, Concat("not known to be durable: ", why));
+  status.SetPayload(base_internal::kUnknownOutcome, absl::Cord("yes"));
+  return status;
 }
 
 absl::Status RequestChecks::UnknownSku(std::string_view sku) const {

@@ -65,6 +65,8 @@ class STOCKADE_EXPORT RequestChecks {
 
   // Refusals.
   absl::Status Refused(Refusal refusal, std::string_view what) const;
+  // kUnavailable, and OutcomeUnknown().
+  absl::Status InDoubt(std::string_view why) const;
   // kUnknownSku, to a request for units.
   absl::Status UnknownSku(std::string_view sku) const;
   // kUnknownSku, to any other call. kInvalid: the name is too long.

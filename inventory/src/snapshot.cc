@@ -38,6 +38,7 @@ absl::Status LocalCore::Read(ReadCall& call) {
 }
 
 absl::Status LocalCore::Find(OrderCall& call) {
+  if (closing_.load(std::memory_order_relaxed)) return Health();  // A callback of the ledger's destructor.
   const FindRequest& find = *call.find;
   if (absl::Status valid = checks_.CheckFind(find); !valid.ok()) return valid;
   const bool by_id = find.order != 0;
@@ -55,12 +56,11 @@ absl::Status LocalCore::Find(OrderCall& call) {
         OrderBook::Found found = orders_.Find(*stripe, fingerprint, find.request_id, *clock_);
         // Nothing is said of a request before it is durable.
         if (found.record != nullptr) call.position = found.record->position;
-        if (found.forgotten) return checks_.ForgottenOrder(find);
-        record = std::move(found.record);
+        if (found.forgotten && !find.buyer.has_value()) return checks_.ForgottenOrder(find);
+        if (!found.forgotten) record = std::move(found.record);
       }
-      if (record == nullptr) return checks_.NoSuchOrder(find);
+      if (record == nullptr || record->buyer != find.buyer.value_or(record->buyer)) return checks_.NoSuchOrder(find);
       if (record->kind == LedgerRecord::Kind::kRestock) return checks_.OrderIsRestock(find);
-      if (!find.buyer.empty() && record->buyer != find.buyer) return checks_.NoSuchOrder(find);
       if (!record->IsDue(now)) {
         const bool is_held = record->state == OrderState::kHeld;
         call.position = record->position;

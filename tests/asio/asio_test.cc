@@ -307,6 +307,7 @@ TEST_F(AsioTest, ASlot_CancelsAChangeOnlyWhereItsEffectMayBeUnknown) {
   EXPECT_TRUE(absl::IsCancelled(held->status())) << held->status();
   EXPECT_THAT(std::string(held->status().message()),
               HasSubstr("AsyncReserve(): the operation was cancelled; the outcome is unknown; send"));
+  EXPECT_TRUE(OutcomeUnknown(held->status()));
   disk_->HoldUp(false);
   io.restart();
   reserve();

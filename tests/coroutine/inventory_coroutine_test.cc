@@ -83,6 +83,7 @@ TEST_F(InventoryCoroutineTest, TooLateBefore_NothingHasChanged) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(late->status())) << late->status();
   for (const auto* answer : {&stopped, &late}) {
     EXPECT_THAT(std::string((*answer)->status().message()), HasSubstr("nothing has changed"));
+    EXPECT_FALSE(OutcomeUnknown((*answer)->status()));
   }
   EXPECT_EQ(shop_->Available("shoe").value(), 10);
 }
@@ -101,6 +102,7 @@ TEST_F(InventoryCoroutineTest, LateOrStoppedMeanwhile_TheOutcomeIsUnknownAndTheS
   for (const auto* answer : {&late, &stopped}) {
     EXPECT_THAT(std::string((*answer)->status().message()),
                 HasSubstr("the outcome is unknown; send the same request id again"));
+    EXPECT_TRUE(OutcomeUnknown((*answer)->status()));
   }
   disk_->HoldUp(false);
   const Routine three = Reserves(*shop_, on_, again);

@@ -68,6 +68,25 @@ absl::Status ShowOrder(const stockade::Inventory& shop, stockade::OrderId order,
   return absl::OkStatus();
 }
 
+void TakeSoon(stockade::Inventory& shop, const stockade::TakeRequest& request, stockade::Executor& executor,
+              bool& retry) {
+  // Answer within 300 ms. The call may still take the unit afterwards.
+  shop.TakeAsync(request, executor,
+                 [&](absl::StatusOr<stockade::Order> order) { retry = stockade::OutcomeUnknown(order.status()); },
+                 {.timeout = absl::Milliseconds(300)});
+}
+
+TEST(DocumentsTest, InventoryTimeOutSnippet_RetriesOnlyUnknownOutcomes) {
+  stockade::Inventory shop({.metrics = nullptr});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());
+  stockade::InlineExecutor executor;
+  for (const char* const id : {"a", "b"}) {
+    bool retry = true;
+    TakeSoon(shop, {.sku = "sneaker", .request_id = id}, executor, retry);
+    EXPECT_FALSE(retry) << id;
+  }
+}
+
 TEST(DocumentsTest, InventoryFindSnippet_ShowsBuyersTheirOrders) {
   stockade::Inventory shop({.metrics = nullptr});
   ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());

@@ -508,6 +508,7 @@ TEST_P(InventoryAllocationTest, Reads_WithoutMemory_AreUnavailable) {
     const absl::Status status = shop_->StateOf(id + 1'000).status();
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   });
+  FailEach([&] { return shop_->Find(id).status(); });
   FailEach([&] { return shop_->Available("shoe").status(); });
   FailEach([&] { return shop_->Figures("shoe").status(); });
   FailEach([&] { return shop_->Snapshot("shoe").status(); });

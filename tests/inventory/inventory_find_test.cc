@@ -78,6 +78,11 @@ TEST_F(InventoryFindTest, OrderOfAnotherBuyer_IsNotFound) {
   const Reservation held = Reserve("a");
   EXPECT_TRUE(shop_->Find({.order = held.id(), .buyer = "ann"}).ok());
   EXPECT_TRUE(shop_->Find({.request_id = "a", .buyer = "ann"}).ok());
+  EXPECT_TRUE(absl::IsNotFound(shop_->Find({.order = held.id(), .buyer = ""}).status())) << "nobody's";
+  // Nothing is said of the ids of others, either.
+  ASSERT_TRUE(shop_->Restock({.sku = "boot", .quantity = 1, .request_id = "more"}).ok());
+  EXPECT_EQ(shop_->Find({.request_id = "more", .buyer = "bob"}).status(),
+            absl::NotFoundError("Inventory 'default': there is no order of request id 'more'"));
   EXPECT_EQ(shop_->Find({.order = held.id(), .buyer = "bob"}).status(),
             absl::NotFoundError("Inventory 'default': there is no order " + OrderIdText(held.id())));
   EXPECT_EQ(shop_->Find({.request_id = "a", .buyer = "bob"}).status(),
@@ -122,6 +127,20 @@ TEST_F(InventoryFindTest, ReservationThatIsDue_HasExpiredForGood) {
   EXPECT_EQ(shop_->Available("sneaker").value(), 9);
 }
 
+TEST_F(InventoryFindTest, Answer_WaitsUntilItIsDurable) {
+  const Reservation held = Reserve("a");
+  disk_->HoldUp(true);
+  clock_.Advance(absl::Minutes(10));
+  InlineExecutor executor;
+  std::vector<OrderState> states;
+  for (const FindRequest& request : {FindRequest{.order = held.id()}, FindRequest{.request_id = "a"}}) {
+    shop_->FindAsync(request, executor, [&](const auto& found) { states.push_back(found->state); });
+  }
+  EXPECT_EQ(states, std::vector<OrderState>());
+  disk_->HoldUp(false);
+  EXPECT_EQ(states, (std::vector<OrderState>{OrderState::kExpired, OrderState::kExpired}));
+}
+
 TEST_F(InventoryFindTest, LedgerFails_TheAnswerIsUnavailable) {
   const Reservation held = Reserve("a");
   {
@@ -130,6 +149,7 @@ TEST_F(InventoryFindTest, LedgerFails_TheAnswerIsUnavailable) {
   }
   EXPECT_EQ(RefusalOf(shop_->Commit(held.id())), Refusal::kUnavailable);
   EXPECT_EQ(RefusalOf(shop_->Find(held.id()).status()), Refusal::kUnavailable) << "perhaps it is sold";
+  EXPECT_EQ(RefusalOf(shop_->FindByRequest("a").status()), Refusal::kUnavailable);
 }
 
 TEST_F(InventoryFindTest, FindAsync_AnswersOnTheExecutor) {

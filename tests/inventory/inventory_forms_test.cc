@@ -170,6 +170,7 @@ TEST_P(InventoryLedgerFormsTest, Async_OfALedgerThatFails_IsUnavailable) {
 // The destructor makes the ledger settle what is outstanding. A callback that calls the inventory meanwhile must not
 // get an answer that claims durability.
 TEST_P(InventoryLedgerFormsTest, Async_CallbackWithinTheDestructor_FindsItUnavailable) {
+  const OrderId before = shop_->Take({.sku = "hat", .request_id = "z"})->id();
   disk_->HoldUp(true);
   InlineExecutor inline_executor;
   Inventory* const shop = shop_.get();
@@ -179,9 +180,11 @@ TEST_P(InventoryLedgerFormsTest, Async_CallbackWithinTheDestructor_FindsItUnavai
     within.push_back(shop->Take({.sku = "hat", .request_id = "b"}).status());
     within.push_back(shop->Commit(1));
     within.push_back(shop->Health());
+    within.push_back(shop->Find(before).status());
+    shop->FindAsync({.request_id = "z"}, inline_executor, [&](const auto& found) { within.push_back(found.status()); });
   });
   shop_.reset();
-  ASSERT_EQ(within.size(), 4u);
+  ASSERT_EQ(within.size(), 6u);
   for (const absl::Status& status : within) EXPECT_EQ(RefusalOf(status), Refusal::kUnavailable) << status;
 }
 

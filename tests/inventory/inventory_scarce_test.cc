@@ -161,7 +161,7 @@ TEST(InventoryScarceTest, OrderWhoseTtlHasPassed_WithoutRoom_IsNeverSaidToBeOver
   InlineExecutor executor;
   const auto async = [&](auto call) {
     std::promise<absl::Status> answer;
-    (shop.get()->*call)(held, executor, [&](absl::Status status) { answer.set_value(std::move(status)); });
+    (shop.get()->*call)(held, executor, [&](absl::Status status) { answer.set_value(std::move(status)); }, {});
     return answer.get_future().get();
   };
   for (int round = 0; round < 3; ++round) {

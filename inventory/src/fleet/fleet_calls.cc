@@ -87,7 +87,8 @@ std::vector<Turn> TurnsOf(std::span<OrderCall* const> calls) {
 FleetCore::~FleetCore() {
   shared_.queues.Stop();
   for (std::thread& thread : threads_) thread.join();
-  notifier_.Finish();
+  shared_.queues.Close();
+  notifier_.Finish();  // Its callbacks may call the inventory.
 }
 
 absl::Status FleetCore::Start() {
@@ -146,10 +147,11 @@ void FleetCore::RunLane(int32_t index) {
     if (next == FleetQueues::Next::kStop) return;
     const Instant unasked = sold_out == nullptr ? Instant::InfiniteFuture() : sold_out->NextWork();
     if (next == FleetQueues::Next::kUnasked) {
+      if (!lane.connected()) (void)lane.Connect();
       const Instant now = shared_.clock.Now();
       if (now >= unasked) latcher.ServeSoldOut();
       if (now >= upkeep) upkeep = shared_.clock.Now() + janitor.Run();
-    } else if ((lane.connected() || lane.Prepare().ok()) &&
+    } else if ((lane.connected() || lane.Connect().ok()) &&
                serve(queues.Take(turn, lane.most_lines(), std::min(upkeep, unasked)))) {
       // Calls are in the queues while the lane connects, and are given up there.
       backoff.Reset();
@@ -213,7 +215,7 @@ void FleetCore::Ask(OrderCall& asker, Done done) {
   asker.core = this;
   if (asker.find != nullptr) {
     absl::Status valid = shared_.checks.CheckFind(*asker.find);
-    return valid.ok() ? Find(asker, *asker.find, std::move(done)) : done(std::move(valid));
+    return valid.ok() ? Find(asker, *asker.find, shared_.clock.Now(), std::move(done)) : done(std::move(valid));
   }
   if (!asker.is_request()) return AskForChange(asker, std::move(done));
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = NewGrant(asker);
@@ -311,13 +313,19 @@ FleetCore::Stepped FleetCore::ReadOrder(FleetLane& lane, const FindRequest& find
   int64_t now = 0;
   if (!ReadOrderRows(lane, {{id}}, orders, now)) return std::nullopt;
   const bool by_id = find.order != 0;
-  if (orders.empty()) return by_id ? checks.NoSuchOrder(find) : checks.ForgottenOrder(find);
-  order = std::move(orders.begin()->second);
+  const auto found = orders.find(id);
+  if (found == orders.end()) {
+    return by_id || find.buyer.has_value() ? checks.NoSuchOrder(find) : checks.ForgottenOrder(find);
+  }
+  order = std::move(found->second);
+  if (find.buyer.has_value() && order.buyer != shared_.ledger.keys.BuyerHash(*find.buyer)) {
+    return checks.NoSuchOrder(find);
+  }
   if (order.kind == OrderKind::kRestock) return by_id ? checks.NoSuchOrder(find) : checks.OrderIsRestock(find);
+  if (order.lines.size() > kMaxBasketLines) order.damage = Concat(order.lines.size(), " lines");
   if (!order.damage.empty()) {
     return checks.Refused(Refusal::kUnavailable, Concat("the ledger is damaged: order ", id, " has ", order.damage));
   }
-  if (!find.buyer.empty() && order.buyer != shared_.ledger.keys.BuyerHash(find.buyer)) return checks.NoSuchOrder(find);
   due = order.state == OrderState::kHeld && order.at <= now;
   return absl::OkStatus();
 }
@@ -331,8 +339,8 @@ FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const 
     if (keys.imported.has_value()) fingerprint = RequestFingerprint(*keys.imported)(find.request_id);
     bool is_forgotten = false;
     if (!ReadRequest(lane, keys.RequestHash(find.request_id), fingerprint, is_forgotten, id)) return std::nullopt;
-    if (is_forgotten) return checks.ForgottenOrder(find);
-    if (id == 0) return checks.NoSuchOrder(find);
+    if (is_forgotten && !find.buyer.has_value()) return checks.ForgottenOrder(find);
+    if (is_forgotten || id == 0) return checks.NoSuchOrder(find);
   }
   FleetOrderRow order;
   bool is_due = false;
@@ -355,29 +363,32 @@ FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const 
               .state = order.state,
               .expires_at = expires ? absl::FromUnixMicros(FleetClamp(order.at)) : absl::InfiniteFuture(),
               .request_id = find.request_id,
-              .buyer = find.buyer,
+              .buyer = find.buyer.value_or(""),
               .sku = lines[0].sku,
               .quantity = lines[0].quantity,
               .lines = lines});
   return absl::OkStatus();
 }
 
-void FleetCore::Find(OrderCall& asker, FindRequest find, Done done, int expired) {
+void FleetCore::Find(OrderCall& asker, FindRequest find, Instant start, Done done, int expired) {
   const auto due = std::make_shared<OrderId>(0);
   auto call = std::make_unique<FleetStepCall>();
-  call->start = shared_.clock.Now();
+  call->start = start;
   call->reads = true;
   call->run = [this, &asker, find, due](FleetLane& lane) { return FindOnce(lane, asker, find, *due); };
-  call->done = [this, &asker, find = std::move(find), due, expired, done = std::move(done)](absl::Status read) mutable {
+  call->done = [this, &asker, find = std::move(find), start, due, expired,
+                done = std::move(done)](absl::Status read) mutable {
     if (!read.ok() || *due == 0) return done(std::move(read));
     if (expired == FleetCall::kMaxSurprises) return done(DoesNotEnd(*due));
     // The answer will say that it has expired, so the ledger has to say it first.
-    auto expiry =
-        NewEnd(*due, OrderState::kExpired,
-               [this, &asker, find = std::move(find), expired, done = std::move(done)](absl::Status ended) mutable {
-                 if (!ended.ok()) return done(std::move(ended));
-                 Find(asker, std::move(find), std::move(done), expired + 1);
-               });
+    auto expiry = NewEnd(*due, OrderState::kExpired, {});
+    expiry->start = start;
+    expiry->reads = true;
+    expiry->done = [this, &asker, find = std::move(find), start, expired,
+                    done = std::move(done)](absl::Status ended) mutable {
+      if (!ended.ok()) return done(std::move(ended));
+      Find(asker, std::move(find), start, std::move(done), expired + 1);
+    };
     shared_.queues.Enqueue(std::move(expiry));
   };
   shared_.queues.Enqueue(std::move(call));

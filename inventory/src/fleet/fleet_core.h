@@ -32,7 +32,7 @@ class FleetCore final : public InventoryCore {
  public:
   // `dispenser`: null without Redis nodes.
   FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser)
-      : shared_(std::move(options), std::move(ledger), std::move(dispenser)) {}
+      : InventoryCore(options.clock), shared_(std::move(options), std::move(ledger), std::move(dispenser)) {}
   // Answers the calls that still wait.
   ~FleetCore() override;
   // Once, before any call. ResourceExhausted: a thread cannot be started.
@@ -72,7 +72,7 @@ class FleetCore final : public InventoryCore {
   // Has a lane run a step until it has an answer, and blocks until then.
   absl::Status RunStep(std::function<Stepped(FleetLane&)> step, bool reads = false);
   // Asks for a Find(). `expired`: how many times its order had to expire before.
-  void Find(OrderCall& asker, FindRequest find, Done done, int expired = 0);
+  void Find(OrderCall& asker, FindRequest find, Instant start, Done done, int expired = 0);
   // `due`: the order that has to expire first.
   Stepped FindOnce(FleetLane& lane, OrderCall& asker, const FindRequest& find, OrderId& due);
   // `due`: it has to expire first.

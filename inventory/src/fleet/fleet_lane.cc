@@ -82,7 +82,8 @@ absl::Status FleetLane::Register() {
     if (reply.error == kDuplicate) continue;
     if (!reply.status.ok()) return reply.status;
     if (reply.rows_matched.front() != 1) {
-      return absl::FailedPreconditionError("the fleet was imported after this inventory had connected to it");
+      return absl::FailedPreconditionError(
+          "the fleet was imported after this inventory had connected to it, or its row is missing");
     }
     lane_id_ = lane_id;
     nonce_ = nonce;
@@ -123,8 +124,7 @@ OrderId FleetLane::NextOrders(size_t count) {
 
 FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   usable_ = false;
-  if (absl::Status ready = Prepare(ledger_.packet_timeout); !ready.ok())
-    return {.kind = FleetOutcome::Kind::kAway, .status = ready};
+  if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
   batch_in_doubt_ = ++batch_;
   const FleetScript script(ledger_.tables, packet);
   const std::string sql = Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
@@ -188,7 +188,7 @@ FleetOutcome FleetLane::ResumeLost(const absl::Status& why) {
 
 FleetOutcome FleetLane::Resume() {
   using Kind = FleetOutcome::Kind;
-  const absl::Status ready = Prepare(ledger_.packet_timeout);
+  const absl::Status ready = Prepare();
   if (unsettled_) return {.kind = Kind::kUnknown, .status = ready};
   if (lost_) return {.kind = Kind::kUnknown, .status = absl::DataLossError("the lane's row in the ledger is gone")};
   return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};

@@ -84,19 +84,22 @@ class FleetLane {
   void NoteLost(size_t lines) { most_lines_ = std::max<size_t>(std::min(lines, most_lines_) / 2, 1); }
   void NotePassed() { most_lines_ = std::min(2 * most_lines_, kMaxLines); }
 
-  // False: Prepare() has to connect. A system call.
+  // False: Connect() has to. A system call.
   bool connected() const;
   // Connects, learns the outcome of the transaction before, and has a row: what must be done before anything else.
-  // Blocks for at most the time-outs of the ledger. OK at once if there is nothing to do.
-  absl::Status Prepare() { return Prepare(absl::InfiniteDuration()); }
+  // Blocks for at most the time-outs of the ledger. OK at once if there is nothing to do. To be called while no caller
+  // waits outside of the queues.
+  absl::Status Connect() { return Prepare(absl::InfiniteDuration()); }
+  // The same, for calls that a lane has taken from the queues, which could give them up: blocks for some times the
+  // packet's time-out at most, and so do Run(), Resume() and Read().
+  absl::Status Prepare() { return Prepare(ledger_.packet_timeout); }
   // Of the next `count` orders.
   OrderId NextOrders(size_t count);
 
-  // Runs a transaction. Blocks until its outcome is known, or for some times the packet's time-out at most: its callers
-  // are not in the queues, which could give them up while this connects for longer.
+  // Runs a transaction, and blocks until its outcome is known, if it can be.
   FleetOutcome Run(const FleetPacket& packet);
   // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown; the last although the lane is settled() if
-  // it never will be known. Blocks as long.
+  // it never will be known.
   FleetOutcome Resume();
   // False while Resume() may still learn the outcome.
   bool settled() const { return !unsettled_; }

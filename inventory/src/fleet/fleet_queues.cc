@@ -194,6 +194,13 @@ void FleetQueues::Stop() {
   WakeUp();
 }
 
+void FleetQueues::Close() {
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  health_ = absl::UnavailableError("it is being destroyed");
+  GiveUpLate();
+}
+
 void FleetQueues::NoteHealth(const absl::Status& status) {
   const MutexLock lock(mutex_);
   health_ = status;
@@ -208,6 +215,12 @@ absl::Status FleetQueues::NotDone(const FleetCall& call, const std::string& why)
   return checks_.Refused(Refusal::kUnavailable, Concat(call.reads ? "" : "nothing has changed: ", why));
 }
 
+absl::Status FleetQueues::NoRoom(const FleetCall& call) const {
+  const MutexLock lock(mutex_);
+  return NotDone(call,
+                 closed_ ? "it is being destroyed" : Concat(options_.max_waiting_calls, " calls wait for the ledger"));
+}
+
 absl::Status FleetQueues::TooManySurprises() const {
   return checks_.Refused(
       Refusal::kUnavailable,
@@ -216,9 +229,7 @@ absl::Status FleetQueues::TooManySurprises() const {
 }
 
 absl::Status FleetQueues::InDoubt(const absl::Status& why) const {
-  return checks_.Refused(Refusal::kUnavailable, Concat("not known to be durable: ", why.message(),
-                                                       "; the same request shows the outcome once "
-                                                       "the ledger is back"));
+  return checks_.InDoubt(Concat(why.message(), "; the same request shows the outcome once the ledger is back"));
 }
 
 }  // namespace stockade::inventory_internal

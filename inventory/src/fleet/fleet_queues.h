@@ -39,12 +39,12 @@ class FleetQueues {
     bool has_room = false;
     {
       const MutexLock lock(mutex_);
-      has_room = size() < static_cast<size_t>(options_.max_waiting_calls);
+      has_room = !closed_ && size() < static_cast<size_t>(options_.max_waiting_calls);
       if (has_room) QueueOf(*call).emplace_back().swap(call);
     }
     // One lane, and without the lock, so that nobody wakes up to wait again.
     if (has_room) return called_.NotifyOne();
-    call->done(NotDone(*call, Concat(options_.max_waiting_calls, " calls wait for the ledger")));
+    call->done(NoRoom(*call));
   }
   // Puts calls of one queue back: to the front, in their order, or behind all others.
   template <typename Call>
@@ -125,12 +125,15 @@ class FleetQueues {
   void WakeUp();
   // Lets the lanes serve the calls that wait, and stop.
   void Stop();
+  // After all lanes have stopped: answers the calls that callbacks have made since, and each later one at once.
+  void Close();
 
   void NoteHealth(const absl::Status& status);
   absl::Status Health() const;
 
   // The statuses of calls that failed. InDoubt() is for a call that was in a transaction.
   absl::Status NotDone(const FleetCall& call, const std::string& why) const;
+  absl::Status NoRoom(const FleetCall& call) const;
   absl::Status TooManySurprises() const;
   absl::Status InDoubt(const absl::Status& why) const;
 
@@ -171,6 +174,7 @@ class FleetQueues {
   Queue<FleetEndCall> large_ends_ STOCKADE_GUARDED_BY(mutex_);
   Queue<FleetGrantCall> grants_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  bool closed_ STOCKADE_GUARDED_BY(mutex_) = false;  // No lane takes calls any more.
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
   bool large_ends_run_ STOCKADE_GUARDED_BY(mutex_) = false;  // A lane ends large orders.
   bool large_ends_by_upkeep_ STOCKADE_GUARDED_BY(mutex_) = false;

@@ -254,7 +254,7 @@ void Trader::Settle(std::span<const Item> items) {
     std::vector<absl::Status> results;
     if (ids.size() == 1) {
       results.push_back(waits ? (shop_.*one)(ids[0]) : Await<absl::Status>([&](auto done) {
-        (shop_.*async)(ids[0], pool_, std::move(done));
+        (shop_.*async)(ids[0], pool_, std::move(done), {});
       }));
     } else {
       results = (shop_.*many)(ids);

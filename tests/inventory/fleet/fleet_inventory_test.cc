@@ -274,6 +274,39 @@ TEST_F(FleetInventoryTest, BasketsAndExtendedOrders_AreFoundByAnyProcess) {
   EXPECT_EQ(one->Find(basket->id())->expires_at, absl::InfiniteFuture());
 }
 
+TEST_F(FleetInventoryTest, CallbackWithinTheDestructor_FindsItUnavailable) {
+  auto owner = Connect();
+  Inventory& shop = *owner;
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 9}).ok());
+  InlineExecutor executor;
+  std::vector<absl::Status> within;
+  shop.TakeAsync({.sku = "sneaker", .request_id = "a"}, executor, [&](const auto& order) {
+    EXPECT_TRUE(order.ok()) << order.status();
+    while (shop.Health().ok()) std::this_thread::yield();  // Until no lane is left.
+    within.push_back(shop.Take({.sku = "sneaker", .request_id = "b"}).status());
+    within.push_back(shop.Find(order->id()).status());
+    shop.FindAsync({.request_id = "a"}, executor, [&](const auto& found) { within.push_back(found.status()); });
+  });
+  owner.reset();
+  ASSERT_EQ(within.size(), 3U);
+  for (const absl::Status& status : within) EXPECT_EQ(RefusalOf(status), Refusal::kUnavailable) << status;
+}
+
+TEST_F(FleetInventoryTest, RowOfTheFleetIsMissing_MigrateMakesNoOtherFleet) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  server().Query(Concat("CREATE TABLE ", Table("copy"), " AS SELECT * FROM ", Table("fleet")));
+  server().Query("DELETE FROM " + Table("fleet"));
+  const absl::Status migrated = FleetInventory::Migrate(Options());
+  EXPECT_TRUE(absl::IsFailedPrecondition(migrated)) << migrated;
+  EXPECT_NE(migrated.message().find("restore it"), std::string_view::npos) << migrated;
+  EXPECT_TRUE(absl::IsFailedPrecondition(FleetInventory::Connect(Options()).status()));
+  server().Query(Concat("INSERT INTO ", Table("fleet"), " SELECT * FROM ", Table("copy")));
+  EXPECT_TRUE(FleetInventory::Migrate(Options()).ok());
+  EXPECT_EQ(Connect()->Available("sneaker").value(), 9);
+}
+
 TEST_F(FleetInventoryTest, FindOfADamagedOrder_SaysThatItIs) {
   tables_are_damaged_ = true;
   const auto shop = Connect();

@@ -74,6 +74,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/unknown_outcome.h"
 
 namespace stockade {
 inline namespace STOCKADE_ASIO_FLAVOR {
@@ -303,10 +304,9 @@ class AsioCall final : public AsioCallBase, public std::enable_shared_from_this<
   };
 
   void End(absl::StatusCode code, std::string_view why) noexcept {
-    Answer(StatusWithText(code, [&] {
-      std::string text = Concat(call_.name, why);
-      return call_.unknown.empty() ? text : Concat(text, "; ", call_.unknown);
-    }));
+    Answer(call_.unknown.empty()
+               ? StatusWithText(code, [&] { return Concat(call_.name, why); })
+               : StatusOfUnknownOutcome(code, [&] { return Concat(call_.name, why, "; ", call_.unknown); }));
     stop_.request_stop();
   }
   void Abandon() noexcept override {

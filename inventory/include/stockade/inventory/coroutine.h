@@ -20,7 +20,8 @@
 //   DeadlineExceeded  on.deadline passed.
 // Then the text says "nothing has changed" if the call had not begun. Otherwise "the outcome is unknown": what was sent
 // cannot be called back. Send the same request again: its request id, or the order's id, makes that safe. If nobody
-// does, a reservation ends with its TTL. The same applies if the coroutine is destroyed while it waits.
+// does, a reservation ends with its TTL. The same applies if the coroutine is destroyed while it waits. FindAwait()
+// changes nothing, and its text says neither.
 //
 // A call blocks its coroutine's thread at the beginning as ...Async() does: if the ledger's queue is full, until it is
 // not, and neither on.stop nor on.deadline ends that.
@@ -41,7 +42,7 @@ class OrderStart {
 
   template <typename Answer>
   void Begin(const std::stop_token&, Answer answer) && {
-    (shop_->*Method)(request_, CallbackExecutor(), std::move(answer));
+    (shop_->*Method)(request_, CallbackExecutor(), std::move(answer), InventoryCallOptions());
   }
 
  private:

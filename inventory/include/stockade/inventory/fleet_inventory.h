@@ -109,8 +109,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 //                    id shows the outcome once the ledger is back.
 //   clock            The database's, when the transaction runs, not when the call begins: a reservation may expire
 //                    while its commit waits. Commit before the last seconds of a TTL.
-//   reads            A round trip, and what they return is durable. Snapshot() of all SKUs is empty if the ledger
-//                    cannot be used.
+//   reads            A round trip, or some for Find(), and what they return is durable. Snapshot() of all SKUs is
+//                    empty if the ledger cannot be used.
 //   fairness         None between processes. A request id that was refused as kRequestForgotten in one is so in all.
 //   blocking         A place among `max_waiting_calls`: beyond it a call is Unavailable at once.
 //   shards           Segments in the ledger, for all processes. Reshard() is durable.

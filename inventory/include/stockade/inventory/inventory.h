@@ -127,6 +127,11 @@ struct SkuSnapshot {
 // independent, and each answer is at its request's index. If `done` runs during the destructor, the inventory is
 // Unavailable for it.
 //
+// The options of ...Async() end its wait early, on `executor`, too: DeadlineExceeded or Cancelled. A call that had
+// begun goes on, and its message says that the outcome is unknown; otherwise it says "nothing has changed". They do not
+// end the wait for room in the ledger's queue. ResourceExhausted, and nothing has changed: the thread that watches
+// time-outs cannot be started.
+//
 // Thread-safe. Not usable in a forked child.
 class STOCKADE_EXPORT Inventory {
  public:
@@ -194,7 +199,8 @@ class STOCKADE_EXPORT Inventory {
   //     Refusal.
   absl::StatusOr<Reservation> Reserve(const ReserveRequest& request);
   void ReserveAsync(const ReserveRequest& request, Executor& executor,
-                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done);
+                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done,
+                    const InventoryCallOptions& options = {});
   std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests);
 
   // Sets the units of several SKUs aside under one order id, either all or none. The order is committed, cancelled and
@@ -202,11 +208,13 @@ class STOCKADE_EXPORT Inventory {
   // as for Reserve(), for one of the SKUs: the buyer's limits are checked first, then unknown SKUs, then the units.
   absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
   void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
-                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);
+                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done,
+                          const InventoryCallOptions& options = {});
 
   // Sells units at once. Errors as for Reserve().
   absl::StatusOr<Order> Take(const TakeRequest& request);
-  void TakeAsync(const TakeRequest& request, Executor& executor, absl::AnyInvocable<void(absl::StatusOr<Order>)> done);
+  void TakeAsync(const TakeRequest& request, Executor& executor, absl::AnyInvocable<void(absl::StatusOr<Order>)> done,
+                 const InventoryCallOptions& options = {});
   std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests);
 
   // Sells the units of a reservation if its TTL has not passed when this is called; of a commit and an expiry at the
@@ -216,7 +224,8 @@ class STOCKADE_EXPORT Inventory {
   //   NotFound: the order does not exist or is no longer kept.
   //   Unavailable: as for Restock().
   absl::Status Commit(OrderId id);
-  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
+  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done,
+                   const InventoryCallOptions& options = {});
   std::vector<absl::Status> CommitMany(std::span<const OrderId> ids);
 
   // Returns the units of a reservation. OK if it was cancelled before or its TTL has passed. OK means that its units
@@ -225,7 +234,8 @@ class STOCKADE_EXPORT Inventory {
   //   NotFound: the order does not exist or is no longer kept.
   //   Unavailable: as for Restock().
   absl::Status Cancel(OrderId id);
-  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
+  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done,
+                   const InventoryCallOptions& options = {});
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
   // Lets a reservation last longer, for example while a payment takes its time. Returns the wall time at which it
@@ -240,7 +250,7 @@ class STOCKADE_EXPORT Inventory {
   //   Unavailable: as for Restock().
   absl::StatusOr<absl::Time> Extend(const ExtendRequest& request);
   void ExtendAsync(const ExtendRequest& request, Executor& executor,
-                   absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done);
+                   absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done, const InventoryCallOptions& options = {});
   std::vector<absl::StatusOr<absl::Time>> ExtendMany(std::span<const ExtendRequest> requests);
 
   // An order, by its id or by its request's. A reservation whose TTL has passed has expired, whether it was reaped or
@@ -249,19 +259,21 @@ class STOCKADE_EXPORT Inventory {
   //     of a restock. RefusalOf() is kRequestForgotten if the request id was used before, and its order is no longer
   //     kept.
   //   InvalidArgument: the request names no order, or both an order and a request id, or its names are too long.
-  //   Unavailable: there is no memory, or the ledger was asked and does not answer.
+  //   Unavailable: as for all calls below; or the order is due, and the ledger cannot write its expiry.
   absl::StatusOr<OrderInfo> Find(const FindRequest& request) const;
   absl::StatusOr<OrderInfo> Find(OrderId id) const { return Find(FindRequest{.order = id}); }
   absl::StatusOr<OrderInfo> FindByRequest(std::string_view request_id) const {
     return Find(FindRequest{.request_id = std::string(request_id)});
   }
   void FindAsync(const FindRequest& request, Executor& executor,
-                 absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done) const;
+                 absl::AnyInvocable<void(absl::StatusOr<OrderInfo>)> done,
+                 const InventoryCallOptions& options = {}) const;
 
   // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. The answers
   // of Commit() and Cancel() are durable; whether this one is, "reads" says.
   //   NotFound: the order does not exist or is no longer kept.
-  //   Unavailable, as for all calls below: there is no memory, or the ledger was asked and does not answer.
+  //   Unavailable, as for all calls below: there is no memory, or the ledger was asked and does not answer, is damaged
+  //     there, or has too many calls waiting.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
   // The exact number of units that can be taken, at one moment of the call. NotFound: no such SKU.

@@ -28,10 +28,10 @@ namespace stockade {
 //                    in a new inventory and repeat the request ids. If the ledger has no room, nothing has changed, and
 //                    nothing has to be reopened: the same request id takes units as soon as there is room.
 //   clock            `clock`, when the call runs. After recovery the wall clock says how much of a TTL is left.
-//   reads            Memory. After the ledger has failed, Available() is Unavailable, and the others go on. None but
-//                    Find() waits for the ledger, so a crash or a ledger without room may undo what they return.
-//                    Available() costs what ShardedStock::Available() does; Figures() acquires all request stripes;
-//                    Snapshot() is O(shards).
+//   reads            Memory. After the ledger has failed, Available() is Unavailable, and Find() of an order that may
+//                    not be durable; the others go on. Only Find() waits for the ledger, so a crash or a ledger without
+//                    room may undo what the others return. Available() costs what ShardedStock::Available() does;
+//                    Figures() acquires all request stripes; Snapshot() is O(shards).
 //   fairness         None between calls. The requests of one ...Many() are processed in their order.
 //   blocking         Short locks: those of the request's and the buyer's stripe, and the item's slow lock. RemoveSku()
 //                    acquires all request stripes, for O(stripes); ReserveBasket() stops the shards of its SKUs for a

@@ -2,6 +2,8 @@
 #define STOCKADE_INVENTORY_ORDER_H_
 
 #include <cstdint>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,8 +79,19 @@ struct FindRequest {
   // The order, by its id or by that of its request: one of these.
   OrderId order = 0;
   std::string request_id = {};
-  // If not empty, only an order of this buyer is found: for a caller who must not see those of others.
-  std::string buyer = {};
+  // Only an order of this buyer is found, if there is one here, for a caller who must not see those of others. An empty
+  // name is that of orders without a buyer.
+  std::optional<std::string> buyer = {};
+};
+
+// How long an asynchronous call waits for its answer. The call goes on if it has begun by then, so that its outcome is
+// unknown: see OutcomeUnknown().
+struct InventoryCallOptions {
+  // From the call on, by the inventory's clock. Then the answer is DeadlineExceeded; at once, and without the call, if
+  // this is not above zero.
+  Duration timeout = absl::InfiniteDuration();
+  // If a stop is requested, the answer is Cancelled.
+  std::stop_token stop = {};
 };
 
 // Like ReserveRequest, for units that are added to a SKU.

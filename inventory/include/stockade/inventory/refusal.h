@@ -33,6 +33,12 @@ enum class Refusal {
 // Uses only the status. Thread-safe.
 STOCKADE_EXPORT Refusal RefusalOf(const absl::Status& status);
 
+// Whether a call that failed with this status may have changed something all the same, or may do so later: its message
+// says "not known to be durable" or "the outcome is unknown". The same request, sent again, shows the outcome. True
+// also of a Cancelled, DeadlineExceeded or ResourceExhausted without a message: there was no memory for it.
+// Thread-safe.
+STOCKADE_EXPORT bool OutcomeUnknown(const absl::Status& status);
+
 // "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total, which has no label for the last
 // three; "none" for kNone.
 STOCKADE_EXPORT std::string_view RefusalName(Refusal refusal);
