@@ -53,7 +53,7 @@ absl::Status LocalCore::ChangeOrder(OrderCall& call) {
     End(*stripe, *record, call.kind, now);
   }
   call.position = record->position;
-  call.expires_at = record->expires_at + record->extended;
+  if (call.kind == Kind::kExtend) call.expires_at = record->expires_at + record->extended;
   return status;
 }
 
