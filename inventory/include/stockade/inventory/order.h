@@ -196,6 +196,7 @@ class BasketReservation {
 
 // The result of Find(): what is known of an order.
 struct OrderInfo {
+  // The order, and its state. A reservation whose TTL has passed is kExpired.
   OrderId id = 0;
   OrderState state = OrderState::kHeld;
   // The units that were granted: each SKU once, in ascending order.
