@@ -348,10 +348,12 @@ FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const 
   if (is_due) due = id;
   if (!read.has_value() || !read->ok() || is_due) return read;
   std::vector<uint64_t> ids;
+  ids.reserve(order.lines.size());
   for (const auto& [sku, quantity] : order.lines) ids.push_back(sku);
   FleetSkuRows skus;
   if (!shared_.ReadSkus(lane, TheseSkus(ids), skus)) return std::nullopt;
   std::vector<OrderLine> lines;
+  lines.reserve(order.lines.size());
   for (const auto& [sku, quantity] : order.lines) lines.push_back({.sku = skus[sku].name, .quantity = quantity});
   std::ranges::sort(lines, {}, &OrderLine::sku);
   if (lines[0].sku.empty()) {
