@@ -147,7 +147,7 @@ void FleetCore::RunLane(int32_t index) {
     if (next == FleetQueues::Next::kStop) return;
     const Instant unasked = sold_out == nullptr ? Instant::InfiniteFuture() : sold_out->NextWork();
     if (next == FleetQueues::Next::kUnasked) {
-      if (!lane.connected()) (void)lane.Connect();
+      if (!lane.connected()) (void)lane.Connect();  // For as long as it takes: no caller waits for this work.
       const Instant now = shared_.clock.Now();
       if (now >= unasked) latcher.ServeSoldOut();
       if (now >= upkeep) upkeep = shared_.clock.Now() + janitor.Run();

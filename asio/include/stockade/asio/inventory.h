@@ -37,7 +37,7 @@ inline constexpr AwaitedCall kAsyncFind = {.name = "AsyncFind()", .unknown = ""}
 //              their operator || do. Other types are ignored.
 // A request that was sent cannot be called back, so the outcome is unknown, which the text says. Send the same request
 // again: its request id, or the order's id, makes that safe. If nobody does, a reservation ends with its TTL. The same
-// applies if the handler is destroyed while the call waits.
+// applies if the handler is destroyed while the call waits. AsyncFind() changes nothing, so its text names no outcome.
 //
 // A call blocks its thread at the beginning as ...Async() does: if the ledger's queue is full, until it is not.
 //
