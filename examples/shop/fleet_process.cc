@@ -131,6 +131,7 @@ std::unique_ptr<stockade::Inventory> ConnectStock(const FleetPlan& plan) {
 void RunFleetProcess(const FleetPlan& plan) {
   const std::unique_ptr<Warehouse> warehouse = OrExit(Warehouse::Open(plan.socket));
   BookDeliveryWithTheOthers(plan, *warehouse);
+  OrExit(warehouse->Show(plan.number, kNoPrice));
   const std::unique_ptr<Prices> prices = ConnectPrices(plan, *warehouse);
   ShowPrices(plan, *prices, *warehouse);
 

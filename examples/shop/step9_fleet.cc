@@ -69,7 +69,7 @@ std::vector<Process> BookTheDelivery(FleetPlan plan, Warehouse& warehouse) {
   plan.number = 2;
   plan.fate = Fate::kNone;
   fleet.push_back(Start(plan));
-  Await([&] { return OrExit(warehouse.BoxesBooked()) == shop::kBoxes; });
+  Await([&] { return OrExit(warehouse.ProcessesThatShow(shop::kNoPrice)) == 1; });
   fleet[0].Continue();
 
   plan.number = 3;

@@ -16,6 +16,7 @@ namespace shop {
 
 inline constexpr int64_t kBoxes = 10;  // Of a delivery.
 inline constexpr int64_t kPairsInABox = 100;
+inline constexpr int64_t kNoPrice = 0;
 
 // The steps that the processes of the fleet take together.
 enum class Phase { kDelivery, kVisits, kNewPrice, kSale };
@@ -39,7 +40,7 @@ class Warehouse {
   absl::Status SetPrice(int64_t price, int64_t token);
   absl::StatusOr<int64_t> Queries();
 
-  // The process shows this price to its visitors.
+  // The process shows this price to its visitors. kNoPrice: it has done its part of the job, and has no visitors yet.
   absl::Status Show(int64_t process, int64_t price);
   absl::StatusOr<int64_t> ProcessesThatShow(int64_t price);
 
