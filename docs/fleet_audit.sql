@@ -39,12 +39,14 @@ LEFT JOIN {fleet}_nodes n ON n.node_id = t.segment - 1000000
 WHERE IF(t.segment < 1000000, t.fence <> 0 OR t.fills <> 0,
   n.node_id IS NULL OR t.fence < 1 OR t.fills < 1 OR NOT s.redis_segments <=> 1);
 
--- totals: the units that segments say are held or sold differ from those of the orders. Orders that are forgotten are
--- in sold_forgotten.
+-- totals: the units that segments say are held or sold differ from those of the orders, less what came back of these.
+-- Orders that are forgotten are in sold_forgotten.
 WITH one_line AS (
        SELECT o.state, o.sku_id, o.quantity FROM {fleet}_orders o WHERE o.kind IN (0, 1)
        UNION ALL SELECT o.state, l.sku_id, l.quantity
-       FROM {fleet}_orders o JOIN {fleet}_order_lines l ON l.order_id = o.order_id WHERE o.kind = 2),
+       FROM {fleet}_orders o JOIN {fleet}_order_lines l ON l.order_id = o.order_id WHERE o.kind = 2
+       UNION ALL SELECT o.state, c.sku_id, -c.quantity
+       FROM {fleet}_orders o JOIN {fleet}_changes c ON c.order_id = o.order_id),
      ordered AS (
        SELECT sku_id, SUM(IF(state = 0, quantity, 0)) AS held, SUM(IF(state = 1, quantity, 0)) AS sold
        FROM one_line GROUP BY sku_id),
@@ -62,10 +64,34 @@ UNION ALL
 SELECT l.order_id, l.sku_id FROM {fleet}_order_lines l LEFT JOIN {fleet}_skus s ON s.sku_id = l.sku_id
 WHERE s.sku_id IS NULL;
 
--- requests: an order's request id is not there, or has another order: so it has taken units twice
+-- requests: the request id of an order or of a change is not there, or has another order: so it has taken units twice
 SELECT o.order_id, HEX(o.request) AS request, r.order_id AS order_of_request
 FROM {fleet}_orders o LEFT JOIN {fleet}_requests r ON r.id = o.request
-WHERE NOT r.order_id <=> o.order_id;
+WHERE NOT r.order_id <=> o.order_id
+UNION ALL
+SELECT c.order_id, HEX(c.request), r.order_id
+FROM {fleet}_changes c LEFT JOIN {fleet}_requests r ON r.id = c.request
+WHERE NOT r.order_id <=> c.order_id;
+
+-- changes: a change has no order that is sold, or a version that the order never had; what came back is not a part of
+-- the order, or more than that; what was written off went to stock; or the lines of a change do not belong together
+WITH sold_line AS (
+       SELECT o.order_id, o.sku_id, o.quantity FROM {fleet}_orders o WHERE o.kind IN (0, 1)
+       UNION ALL SELECT o.order_id, l.sku_id, l.quantity
+       FROM {fleet}_orders o JOIN {fleet}_order_lines l ON l.order_id = o.order_id WHERE o.kind = 2)
+SELECT c.order_id, c.version, c.sku_id, c.quantity, c.kind
+FROM {fleet}_changes c LEFT JOIN {fleet}_orders o ON o.order_id = c.order_id
+LEFT JOIN sold_line l ON l.order_id = c.order_id AND l.sku_id = c.sku_id
+WHERE NOT o.state <=> 1 OR c.version NOT BETWEEN 1 AND o.version OR l.quantity IS NULL OR c.quantity < 1
+   OR c.kind NOT BETWEEN 0 AND 1 OR c.of_all NOT BETWEEN 0 AND 1 OR c.to_stock NOT BETWEEN 0 AND 1 - c.kind
+   OR c.at > o.at
+UNION ALL
+SELECT l.order_id, NULL, l.sku_id, SUM(c.quantity), NULL
+FROM sold_line l JOIN {fleet}_changes c ON c.order_id = l.order_id AND c.sku_id = l.sku_id
+GROUP BY l.order_id, l.sku_id, l.quantity HAVING SUM(c.quantity) > l.quantity
+UNION ALL
+SELECT order_id, version, NULL, COUNT(*), MIN(kind) FROM {fleet}_changes GROUP BY order_id, version
+HAVING COUNT(DISTINCT request) > 1 OR COUNT(DISTINCT kind) > 1 OR COUNT(DISTINCT of_all) > 1;
 
 -- orders: the kind or the state of an order is none, a take or a restock is not sold, the quantity is not one that can
 -- be asked for, or a reservation's end is not that of its ttl, and it was not extended
@@ -95,7 +121,9 @@ WHERE o.fence > l.fence OR o.fence < 1;
 WITH one_line AS (
        SELECT o.state, o.buyer, o.sku_id, o.quantity FROM {fleet}_orders o WHERE o.kind IN (0, 1)
        UNION ALL SELECT o.state, o.buyer, l.sku_id, l.quantity
-       FROM {fleet}_orders o JOIN {fleet}_order_lines l ON l.order_id = o.order_id WHERE o.kind = 2),
+       FROM {fleet}_orders o JOIN {fleet}_order_lines l ON l.order_id = o.order_id WHERE o.kind = 2
+       UNION ALL SELECT o.state, o.buyer, c.sku_id, -c.quantity
+       FROM {fleet}_orders o JOIN {fleet}_changes c ON c.order_id = o.order_id),
      ordered AS (
        SELECT l.sku_id, l.buyer, SUM(l.quantity) AS units
        FROM one_line l JOIN {fleet}_skus s ON s.sku_id = l.sku_id

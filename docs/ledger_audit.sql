@@ -3,11 +3,18 @@
 --   sqlite3 orders.db < ledger_audit.sql
 -- It does not check the checksums of pages; tools/ledger_audit does.
 
--- The lines of orders and of journal records. A basket has several lines, any other order has one. The views are
--- temporary and end with the connection.
-CREATE TEMP VIEW sold_lines AS
+-- The lines of orders, as they were granted and without what came back, and of journal records. A basket has several
+-- lines, any other order has one. The views are temporary and end with the connection.
+CREATE TEMP VIEW came_back AS
+  SELECT c.order_id, position, c.kind, l.sku, l.quantity, to_stock FROM changes c JOIN change_lines l USING (position);
+CREATE TEMP VIEW granted_lines AS
   SELECT order_id, position, state, buyer, sku, quantity FROM orders WHERE sku IS NOT NULL
   UNION ALL SELECT order_id, position, state, buyer, l.sku, l.quantity FROM orders JOIN order_lines l USING (order_id);
+CREATE TEMP VIEW sold_lines AS
+  SELECT order_id, position, state, buyer, sku,
+    quantity - coalesce((SELECT sum(b.quantity) FROM came_back b WHERE b.order_id = g.order_id AND b.sku = g.sku), 0)
+      AS quantity
+  FROM granted_lines g;
 CREATE TEMP VIEW steps AS
   SELECT position, kind, order_id, sku, quantity FROM journal WHERE sku IS NOT NULL
   UNION ALL SELECT position, kind, order_id, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position);
@@ -23,14 +30,16 @@ CREATE TEMP VIEW comings AS
 CREATE TEMP VIEW moves AS
   SELECT journal_start AS position, sku, start_granted AS granted, sold_forgotten AS taken FROM skus JOIN ledger
   WHERE start_granted IS NOT NULL
-  UNION ALL SELECT journal_start, sku, 0, quantity FROM sold_lines JOIN ledger WHERE position <= journal_start
+  UNION ALL SELECT journal_start, sku, 0, quantity FROM granted_lines JOIN ledger WHERE position <= journal_start
+  UNION ALL SELECT journal_start, sku, 0, -quantity FROM came_back JOIN ledger WHERE position <= journal_start
   UNION ALL
   SELECT position, sku,
     CASE WHEN kind IN ('add_sku', 'restock') THEN quantity
-         WHEN kind = 'remove_sku' OR (kind IN ('cancel', 'expire') AND position > removed_at) THEN -quantity
+         WHEN kind IN ('remove_sku', 'write_off') THEN -quantity
+         WHEN kind IN ('cancel', 'expire', 'return') AND position > removed_at THEN -quantity
          ELSE 0 END,
     CASE WHEN kind IN ('reserve', 'take', 'reserve_basket') THEN quantity
-         WHEN kind IN ('cancel', 'expire') THEN -quantity
+         WHEN kind IN ('cancel', 'expire', 'return', 'write_off') THEN -quantity
          ELSE 0 END
   FROM steps LEFT JOIN (SELECT sku, removed_at FROM comings WHERE removed_at IS NOT NULL) USING (sku);
 
@@ -90,10 +99,11 @@ WITH told AS (SELECT order_id,
                 min(position) AS begins,
                 count(DISTINCT sku) <= 1 AND count(DISTINCT quantity) <= 1 AND count(sku) IN (0, count(*)) AS agrees,
                 min(sku) AS sku, min(quantity) AS quantity
-              FROM journal WHERE order_id IS NOT NULL AND kind <> 'restock' GROUP BY order_id)
+              FROM journal WHERE order_id IS NOT NULL AND kind NOT IN ('restock', 'return', 'write_off')
+              GROUP BY order_id)
 SELECT order_id, state, position, begins, grants, ends, granted_by, ended_by
 FROM orders o JOIN ledger LEFT JOIN told t USING (order_id)
-WHERE NOT (position <= journal_start AND state = 'held' AND begins IS NULL)
+WHERE NOT (position <= journal_start AND (state = 'held' OR end_folded) AND begins IS NULL)
   AND (grants IS NOT (position > journal_start) OR ends IS NOT (state <> 'held') OR NOT agrees
        OR (grants AND begins <> position) OR t.sku IS NOT o.sku OR t.quantity IS NOT o.quantity
        OR ended_at_us IS NOT settled_at_us
@@ -108,14 +118,40 @@ FROM told t LEFT JOIN orders o USING (order_id) WHERE o.state IS NULL;
 -- lines: the lines of a basket differ between the tables and one of its positions in the journal, or it has no lines
 SELECT position, order_id, line, sku, quantity FROM (
   SELECT j.position, order_id, line, l.sku, l.quantity FROM journal j JOIN order_lines l USING (order_id)
+  WHERE kind NOT IN ('return', 'write_off')
   EXCEPT SELECT position, order_id, line, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position))
 UNION ALL
 SELECT position, order_id, line, sku, quantity FROM (
   SELECT position, order_id, line, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position)
+  WHERE kind NOT IN ('return', 'write_off')
   EXCEPT SELECT j.position, order_id, line, l.sku, l.quantity FROM journal j JOIN order_lines l USING (order_id))
 UNION ALL
 SELECT NULL, order_id, line, l.sku, l.quantity FROM orders o LEFT JOIN order_lines l USING (order_id)
 WHERE (o.sku IS NULL) <> (line IS NOT NULL);
+
+-- returns: a return differs between the tables and the journal, or is of an order that is not sold, or does not have
+-- these units; or an order is kept whose sale and returns have all been folded
+SELECT position, c.order_id, j.kind, c.at_us AS units, j.at_us AS told
+FROM changes c JOIN ledger LEFT JOIN journal j USING (position)
+WHERE position > journal_start AND (j.kind IS NOT c.kind OR j.order_id IS NOT c.order_id OR j.at_us IS NOT c.at_us)
+UNION ALL
+SELECT position, order_id, kind, sku, quantity FROM (
+  SELECT position, order_id, kind, sku, quantity FROM came_back JOIN ledger WHERE position > journal_start
+  EXCEPT SELECT position, order_id, kind, sku, quantity FROM steps)
+UNION ALL
+SELECT position, order_id, kind, sku, quantity FROM (
+  SELECT position, order_id, kind, sku, quantity FROM steps WHERE kind IN ('return', 'write_off')
+  EXCEPT SELECT position, order_id, kind, sku, quantity FROM came_back)
+UNION ALL
+SELECT c.position, c.order_id, o.state, l.sku, l.quantity
+FROM changes c LEFT JOIN change_lines l USING (position) LEFT JOIN orders o ON o.order_id = c.order_id
+  LEFT JOIN granted_lines g ON g.order_id = c.order_id AND g.sku = l.sku
+WHERE o.state IS NOT 'sold' OR g.quantity IS NULL OR (l.to_stock AND c.kind = 'write_off')
+UNION ALL
+SELECT position, order_id, state, sku, quantity FROM sold_lines WHERE quantity < 0
+UNION ALL
+SELECT position, order_id, state, NULL, NULL FROM orders o JOIN ledger
+WHERE end_folded AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.order_id = o.order_id AND c.position > journal_start);
 
 -- restocks: a restock with a request id differs between the table and the journal
 SELECT position, r.order_id, kind, r.sku, r.quantity FROM restocks r LEFT JOIN journal j USING (position)
@@ -125,9 +161,10 @@ UNION ALL
 SELECT position, j.order_id, kind, j.sku, j.quantity FROM journal j LEFT JOIN restocks r USING (position)
 WHERE kind = 'restock' AND j.order_id IS NOT NULL AND r.order_id IS NULL;
 
--- requests: a request id has more than one order or restock
+-- requests: a request id has more than one order, return or restock
 SELECT request_id, count(*) AS times
-FROM (SELECT request_id FROM orders UNION ALL SELECT request_id FROM restocks) GROUP BY request_id HAVING count(*) > 1;
+FROM (SELECT request_id FROM orders UNION ALL SELECT request_id FROM changes UNION ALL SELECT request_id FROM restocks)
+GROUP BY request_id HAVING count(*) > 1;
 
 -- buyers: a buyer has more units of a SKU than its limit, including those of forgotten orders; or the units that buyers
 -- bought by forgotten orders do not add up to sold_forgotten; or a SKU without a limit has such units. Units of a

@@ -56,25 +56,23 @@ void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
              granted.state);
 }
 
-void Fill(Granted&& granted, std::optional<OrderInfo>& to) {
-  to.emplace(OrderInfo{.id = granted.id,
-                       .state = granted.state,
-                       .lines = std::move(granted.lines),
-                       .request_id = granted.request_id,
-                       .buyer = granted.buyer,
-                       .expires_at = granted.expires_at});
-}
-
 // `Response`: absl::Status for the end of an order, absl::Time for an extension.
 template <class Response>
 struct Typed : OrderCall {
   static constexpr bool kIsEnd = std::is_same_v<Response, absl::Status>;
-  static constexpr bool kIsGrant = !kIsEnd && !std::is_same_v<Response, absl::Time>;
+  static constexpr bool kIsGrant =
+      requires(Granted granted, std::optional<Response>& to) { Fill(std::move(granted), to); };
   using Result = std::conditional_t<kIsEnd, absl::Status, absl::StatusOr<Response>>;
   using OrderCall::OrderCall;
 
   void Make(Granted&& granted) override {
     if constexpr (kIsGrant) Fill(std::move(granted), response);
+  }
+  void Make(OrderInfo&& found) override {
+    if constexpr (std::is_same_v<Response, OrderInfo>) response = std::move(found);
+  }
+  void Make(std::vector<ReturnedLine>&& returned) override {
+    if constexpr (std::is_same_v<Response, std::vector<ReturnedLine>>) response = std::move(returned);
   }
   void CopyAnswer(const OrderCall& other) override {
     response = static_cast<const Typed&>(other).response;
@@ -326,6 +324,20 @@ void Inventory::ExtendAsync(const ExtendRequest& request, Executor& executor,
 
 std::vector<absl::StatusOr<absl::Time>> Inventory::ExtendMany(std::span<const ExtendRequest> requests) {
   return AskAll<absl::Time>(*core_, requests);
+}
+
+using Returned = std::vector<ReturnedLine>;
+
+absl::StatusOr<Returned> Inventory::Return(const ReturnRequest& request) { return Ask<Returned>(*core_, request); }
+
+void Inventory::ReturnAsync(const ReturnRequest& request, Executor& executor,
+                            absl::AnyInvocable<void(absl::StatusOr<Returned>)> done,
+                            const InventoryCallOptions& options) {
+  AskLater<Returned>(*core_, "ReturnAsync", executor, std::move(done), options, request);
+}
+
+std::vector<absl::StatusOr<Returned>> Inventory::ReturnMany(std::span<const ReturnRequest> requests) {
+  return AskAll<Returned>(*core_, requests);
 }
 
 absl::StatusOr<OrderInfo> Inventory::Find(const FindRequest& request) const { return Ask<OrderInfo>(*core_, request); }

@@ -137,7 +137,7 @@ std::shared_ptr<OrderRecord> LocalCore::NewRecord(const OrderCall& call, uint64_
   record->fingerprint = fingerprint;
   record->kind = call.kind;
   record->request_id = *call.request_id;
-  record->buyer = *call.buyer;
+  if (call.is_request()) record->buyer = *call.buyer;
   record->ttl = call.ttl;
   record->expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + call.ttl) : absl::InfiniteFuture();
   record->deadline = reserve ? now + call.ttl : Instant::InfiniteFuture();
@@ -162,7 +162,7 @@ absl::Status LocalCore::TakeUnits(OrderCall& call, const ItemLines& lines) {
   }
   absl::InlinedVector<StockLine, 4> wanted;
   wanted.reserve(lines.size());
-  for (const auto& [item, quantity] : lines) wanted.push_back({.stock = item->stock.get(), .units = quantity});
+  for (const ItemLine& line : lines) wanted.push_back({.stock = line.item->stock.get(), .units = line.quantity});
   const StockLine* const missing = ShardedStock::TakeTogether(wanted);
   return missing == nullptr ? absl::OkStatus() : Short(lines[static_cast<size_t>(missing - wanted.data())], call);
 }
@@ -170,8 +170,7 @@ absl::Status LocalCore::TakeUnits(OrderCall& call, const ItemLines& lines) {
 const absl::Status& LocalCore::Short(const ItemLine& wanted, OrderCall& call) const {
   // What is neither sold nor there is held, or on its way.
   Item& item = *wanted.item;
-  const int64_t sold = item.units.sold();  // First: what is granted, and sold, meanwhile must not count as sold alone.
-  const bool held = item.granted() - sold >= wanted.quantity;
+  const bool held = item.Unsold() >= wanted.quantity;
   call.refusal = held ? Refusal::kAllHeld : Refusal::kSoldOut;
   return held ? item.all_held.Get([&] { return checks_.AllHeld(item.sku); })
               : item.sold_out.Get([&] { return checks_.SoldOut(item.sku); });
@@ -186,8 +185,8 @@ void LocalCore::MakeRoomForBuyer(const OrderRecord& record) {
 // Adds the record's units to what is held or sold, and to the buyer's.
 void LocalCore::CountTaken(const OrderRecord& record) noexcept {
   for (const ItemLine& line : record.lines) {
-    line.item->Move({Account::kAvailable, AccountOf(record.state)}, line.quantity);
-    if (line.item->counts_buyers()) buyers_.Add(*line.item, record.buyer, line.quantity);
+    line.item->Move({Account::kAvailable, AccountOf(record.state)}, line.left());
+    if (line.item->counts_buyers()) buyers_.Add(*line.item, record.buyer, line.left());
   }
 }
 

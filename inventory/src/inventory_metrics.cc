@@ -14,6 +14,7 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, "stockade_inventory_expirations_total", "Reservations that expired and were reaped."},
     {MetricType::kCounter, "stockade_inventory_extensions_total",
      "Extend calls after which a reservation lasts longer."},
+    {MetricType::kCounter, "stockade_inventory_returns_total", "Return calls that took sold units back."},
     {MetricType::kCounter, "stockade_inventory_restocks_total", "Restock calls that added units."},
     {MetricType::kCounter, "stockade_inventory_repeats_total",
      "Repeated requests that were answered from the record of their request id."},

@@ -25,6 +25,7 @@ enum InventoryMetric : size_t {
   kCancels,
   kExpirations,
   kExtensions,
+  kReturns,
   kRestocks,
   kRepeats,
   kRefusedSoldOut,  // The refusals follow the order of Refusal, from kSoldOut on.

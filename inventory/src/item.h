@@ -23,12 +23,12 @@ namespace stockade::inventory_internal {
 
 // Units that change hands from many threads: counters that a few threads share, added up when they are read.
 //
-// taken() and returned() only grow, and with release, modulo 2^64: see Item::Oversold().
+// All counts only grow, and with release, modulo 2^64: see Item::Oversold() and Item::Unsold().
 class OrderedUnits {
  public:
   // Those that come to orders have left the stock, and those that go from them are about to be put back, or withdrawn.
   void Count(Transfer transfer, int64_t units) {
-    if (transfer.from == Account::kSold) Add(&Cell::sold, -units);
+    if (transfer.from == Account::kSold) Add(&Cell::unsold_again, units);
     if (ToOrders(transfer) < 0) Add(&Cell::returned, units);
     if (ToOrders(transfer) > 0) Add(&Cell::taken, units);
     if (transfer.to == Account::kSold) Add(&Cell::sold, units);
@@ -36,12 +36,18 @@ class OrderedUnits {
 
   uint64_t taken() const { return Sum(&Cell::taken); }
   uint64_t returned() const { return Sum(&Cell::returned); }
+  // Those that were ever sold, and those of them that are sold no more.
+  uint64_t ever_sold() const { return Sum(&Cell::sold); }
+  uint64_t unsold_again() const { return Sum(&Cell::unsold_again); }
   // Exact while nobody changes them. Otherwise what is on its way to be sold or returned may still show as held, but
   // never less than nothing.
-  int64_t sold() const { return static_cast<int64_t>(Sum(&Cell::sold)); }
+  int64_t sold() const {
+    const uint64_t again = unsold_again();  // First: it was sold before.
+    return static_cast<int64_t>(ever_sold() - again);
+  }
   int64_t held() const {
     const uint64_t back = returned();  // First: what has come back is sold no more, and was taken.
-    const uint64_t ended = back + Sum(&Cell::sold);
+    const uint64_t ended = back + static_cast<uint64_t>(sold());
     return std::max<int64_t>(0, static_cast<int64_t>(taken() - ended));
   }
 
@@ -51,6 +57,7 @@ class OrderedUnits {
     std::atomic<uint64_t> taken{0};
     std::atomic<uint64_t> returned{0};
     std::atomic<uint64_t> sold{0};
+    std::atomic<uint64_t> unsold_again{0};
   };
 
   void Add(std::atomic<uint64_t> Cell::*count, int64_t units) {
@@ -125,6 +132,15 @@ struct Item {
       const uint64_t up = put_up.load(std::memory_order_acquire);
       if (withdrawn_units.load(std::memory_order_relaxed) == gone) return static_cast<int64_t>(up - gone);
     }
+  }
+
+  // At least as many as were available or held at one moment of the call: that at which granted() was read. What was
+  // sold meanwhile is not counted as sold, but what came back meanwhile is there; what is written off is counted as
+  // sold no more before it is withdrawn.
+  int64_t Unsold() const {
+    const uint64_t sold = units.ever_sold();
+    const int64_t all = granted();
+    return all - static_cast<int64_t>(sold - units.unsold_again());
   }
 
   // Units that orders have beyond those that were granted: must be 0; a nonzero value is a bug. Takes no lock, and

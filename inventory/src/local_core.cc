@@ -60,7 +60,10 @@ void LocalCore::Notify(std::shared_ptr<OrderCall> call) {
 
 void LocalCore::Ask(OrderCall& call) {
   try {
-    call.status = call.is_request() ? Grant(call) : call.find != nullptr ? Find(call) : ChangeOrder(call);
+    call.status = call.is_request()      ? Grant(call)
+                  : call.find != nullptr ? Find(call)
+                  : call.is_return()     ? Return(call)
+                                         : ChangeOrder(call);
   } catch (const std::bad_alloc&) {
     call.status = NoMemory();
     call.position = 0;

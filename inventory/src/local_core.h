@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "ranked_mutex.h"
 #include "reaper.h"
 #include "request_checks.h"
+#include "returned_units.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/mutex.h"
@@ -106,6 +108,19 @@ class LocalCore final : public InventoryCore {
   // settle.cc: commits, cancels or extends.
   absl::Status ChangeOrder(OrderCall& call);
 
+  // after_sale.cc
+  absl::Status Return(OrderCall& call);
+  // Locked if the order has an item with a limit. `stripe`: the order's, which must not be locked; null if there is no
+  // such order.
+  BuyerBook::Lock LockBuyerOf(OrderBook::Stripe* stripe, OrderId id);
+  // What is to come back of an order.
+  absl::Status FindReturned(const OrderCall& call, const OrderRecord& order, ItemLines& lines) const;
+  // Takes the lines of a new `record` back. Needs the buyer's lock if an item has a limit.
+  void TakeBack(OrderCall& call, OrderBook::Stripe& stripe, OrderBook::Ref record, OrderBook::Stripe& of_order,
+                OrderRecord& order) STOCKADE_REQUIRES(stripe.mutex, of_order.mutex);
+  // The id of the call is that of `record`.
+  absl::Status ReturnAgain(OrderCall& call, const OrderRecord& record);
+
   // snapshot.cc
   absl::Status Find(OrderCall& call);
   absl::Status ReadState(ReadCall& call);
@@ -146,17 +161,25 @@ class LocalCore final : public InventoryCore {
   void DropBuyersWithoutUnits() noexcept;
   void UndoRecord(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
   void UndoSkuChange(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
+  void UndoReturn(const LedgerRecord& refused, OrderRecord& order);
   // Moves the units of a line back, and returns how.
   static Transfer UndoMove(Item& item, LedgerRecord::Kind kind, int64_t units);
 
   // recover.cc
   absl::Status RecoverFromLedger();
+  // What came back, and by what.
+  struct Returns {
+    ReturnedUnits units;
+    std::map<OrderId, const LedgerState::Change*> by_id = {};
+  };
+  // An order of which units came back is kept from then on: sets `ended_at`.
+  absl::StatusOr<Returns> RecoverReturns(LedgerState& state) const;
   absl::Status RecoverForgotten(const LedgerState& state);
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
   // `without_buyer`: units of the SKU that forgotten orders have sold, less those of the buyers before this one.
   absl::Status RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer);
-  // Or a restock, as its OrderRecord has it.
-  absl::Status RecoverOrder(LedgerState::Order& order, Instant now, absl::Time wall);
+  // Or a restock or a return, as its OrderRecord has it.
+  absl::Status RecoverOrder(LedgerState::Order& order, const Returns& returns, Instant now, absl::Time wall);
 
   struct CrashPoints {
     std::string_view before;

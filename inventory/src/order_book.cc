@@ -45,6 +45,14 @@ OrderBook::Stripe* OrderBook::StripeOfOrder(OrderId id) {
   return found == recovered_.end() ? nullptr : &StripeOf(found->second->fingerprint);
 }
 
+std::array<OrderBook::Lock, 2> OrderBook::LockBoth(Stripe& one, Stripe* other) {
+  if (other == nullptr || other == &one) return {Lock(one.mutex), Lock()};
+  Stripe* const first = one.number < other->number ? &one : other;
+  Stripe* const second = first == &one ? other : &one;
+  // A list is evaluated from the left.
+  return {Lock(first->mutex), Lock(second->mutex)};
+}
+
 const OrderBook::Stripe::Entry* OrderBook::FindEntry(const Stripe& stripe, uint64_t fingerprint,
                                                      const std::string& request_id) {
   return stripe.records.Find(fingerprint, [&](const Stripe::Entry& entry) {
@@ -83,7 +91,7 @@ const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
 OrderBook::Ref OrderBook::FindById(const Stripe& stripe, OrderId id, Instant now) {
   const Ref* const record = Remembered(stripe, id);
   if (record == nullptr || *record == nullptr || Forgotten(**record, now)) return nullptr;
-  return (*record)->kind == LedgerRecord::Kind::kRestock ? nullptr : *record;
+  return IsGrant((*record)->kind) ? *record : nullptr;
 }
 
 bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {
@@ -183,6 +191,12 @@ void OrderBook::Extend(Stripe& stripe, OrderRecord& record, absl::Duration by) {
   stripe.due.push_back({.at = record.deadline, .id = record.id});
   std::push_heap(stripe.due.begin(), stripe.due.end());
   DropStaleDue(stripe);
+}
+
+void OrderBook::Prolong(Stripe& stripe, OrderRecord& record, Instant now) {
+  DropFromEnded(stripe, record);
+  AddEnded(stripe, record);
+  record.ended_at = now;
 }
 
 OrderBook::Ref OrderBook::FirstDue(Stripe& stripe, Instant now) {

@@ -1,11 +1,13 @@
 #ifndef STOCKADE_INVENTORY_ORDER_BOOK_H_
 #define STOCKADE_INVENTORY_ORDER_BOOK_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +37,7 @@ namespace stockade::inventory_internal {
 class OrderBook {
  public:
   using Ref = std::shared_ptr<OrderRecord>;
+  using Lock = std::unique_lock<Ranked<ReentrantMutex>>;
 
   struct alignas(64) Stripe {
     explicit Stripe(uint32_t index) : mutex(LockRank::kOrders, index, "inventory orders"), number(index) {}
@@ -73,7 +76,7 @@ class OrderBook {
     std::vector<Deadline> due STOCKADE_GUARDED_BY(mutex);
     size_t held_due STOCKADE_GUARDED_BY(mutex) = 0;
     // The ends of a list of the records that have ended, nearly by the time of that. Those of this run ascend by their
-    // positions in the ledger.
+    // positions in the ledger, as far as those are not known to be durable.
     OrderRecord* first_ended STOCKADE_GUARDED_BY(mutex) = nullptr;
     OrderRecord* last_ended STOCKADE_GUARDED_BY(mutex) = nullptr;
     OpenTable<uint64_t, Hash> forgotten STOCKADE_GUARDED_BY(mutex);
@@ -104,6 +107,9 @@ class OrderBook {
   // The stripe of the order. Null: there is no such order.
   Stripe* StripeOfOrder(OrderId id);
 
+  // Locks both in their order. They may be one. `other`: null if there is none.
+  static std::array<Lock, 2> LockBoth(Stripe& one, Stripe* other);
+
   // The earliest deadline in a stripe. May be earlier than it is, for a moment; of what was added before, never later.
   Instant EarliestDue(size_t index) const { return stripes_[index]->earliest_due.load(std::memory_order_seq_cst); }
 
@@ -128,6 +134,8 @@ class OrderBook {
   static void MakeRoomToExtend(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex) { MakeRoomForDue(stripe, 1); }
   // A held record with a deadline gets a later one. O(log n), mostly O(1).
   void Extend(Stripe& stripe, OrderRecord& record, absl::Duration by) STOCKADE_REQUIRES(stripe.mutex);
+  // Units of an order that has ended come back: it is remembered from `now` on.
+  void Prolong(Stripe& stripe, OrderRecord& record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // A held record whose deadline is not after `now`; null: none.
   Ref FirstDue(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
 

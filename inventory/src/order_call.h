@@ -30,14 +30,14 @@ struct RequestLine {
   friend bool operator==(const RequestLine&, const RequestLine&) = default;
 };
 
-// What the answer to a request, or to a Find(), is made of.
+// What the answer to a request for units is made of.
 struct Granted {
   OrderId id;
   OrderState state;
   absl::Time expires_at;
   const std::string& request_id;
   const std::string& buyer;
-  // Of a basket `lines`, otherwise its only line. Find() uses `lines` of all.
+  // Of a basket `lines`, otherwise its only line.
   const std::string& sku;
   int64_t quantity;
   std::vector<OrderLine> lines = {};
@@ -63,20 +63,29 @@ struct OrderCall {
   // kCommit or kCancel.
   OrderCall(Kind how, OrderId which) : kind(how), id(which) {}
   explicit OrderCall(const ExtendRequest& request) : kind(Kind::kExtend), ttl(request.ttl), id(request.order) {}
+  explicit OrderCall(const ReturnRequest& request)
+      : kind(request.disposition == ReturnRequest::Disposition::kWriteOff ? Kind::kWriteOff : Kind::kReturn),
+        request_id(&request.request_id),
+        basket(request.lines),
+        id(request.order) {}
   explicit OrderCall(const FindRequest& request) : kind(Kind::kExtend), find(&request), id(request.order) {}
   OrderCall(Kind what, const std::string& by, const std::string& of, absl::Duration length)
       : kind(what), request_id(&by), buyer(&of), ttl(length) {}
   virtual ~OrderCall() = default;
 
-  bool is_request() const { return request_id != nullptr; }
+  // It asks for units.
+  bool is_request() const { return buyer != nullptr; }
+  bool is_return() const { return kind == Kind::kReturn || kind == Kind::kWriteOff; }
   // Of two requests with one line each.
   bool Equals(const OrderCall& other) const {
     return lines == other.lines && *buyer == *other.buyer && ttl == other.ttl;
   }
 
-  // Makes the answer to a request; `status` stays OK. It is called before the order exists, and may throw
-  // std::bad_alloc.
+  // Makes the answer to a request, a Find() or a Return(); `status` stays OK. It is called before the order exists or
+  // changes, and may throw std::bad_alloc.
   virtual void Make(Granted&&) {}
+  virtual void Make(OrderInfo&&) {}
+  virtual void Make(std::vector<ReturnedLine>&&) {}
   // Takes over the answer to another call of the same type. May throw std::bad_alloc.
   virtual void CopyAnswer(const OrderCall& other) { status = other.status; }
   // Of the asynchronous form, `self`: passes the answer to the caller's executor, or invokes the callback here if that
@@ -85,13 +94,14 @@ struct OrderCall {
 
   Kind kind;                          // Of a Find() it means nothing.
   const FindRequest* find = nullptr;  // It is one.
-  // Of a request. `lines` of a basket are there once it was checked: each SKU once, ascending.
+  // Of a request, and of a Return(), which has no buyer. `lines` of a basket, and of a Return(), are there once it was
+  // checked: each SKU once, ascending.
   const std::string* request_id = nullptr;
   const std::string* buyer = nullptr;
   absl::Duration ttl = absl::InfiniteDuration();
   std::span<const OrderLine> basket = {};
   absl::InlinedVector<RequestLine, 1> lines = {};
-  OrderId id = 0;  // Of the order that is to end, or to last longer.
+  OrderId id = 0;  // Of the order that is to change.
 
   // The answer, with what Make() has made.
   absl::Status status = absl::OkStatus();

@@ -1,9 +1,12 @@
 #ifndef STOCKADE_INVENTORY_ORDER_RECORD_H_
 #define STOCKADE_INVENTORY_ORDER_RECORD_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
@@ -17,12 +20,22 @@ namespace stockade::inventory_internal {
 struct ItemLine {
   Item* item;
   int64_t quantity;
+  int64_t returned = 0;  // Of an order: units of them that came back after the sale. Guarded as OrderRecord::state.
+
+  int64_t left() const { return quantity - returned; }
 };
 // Ascending by SKU, each once.
 using ItemLines = absl::InlinedVector<ItemLine, 1>;
 
-// What a request got. A restock is no order: it is here for its request id, has ended (kSold) from the beginning, and
-// its units are counted nowhere.
+// Of a return, whose lines are what came back.
+struct OrderChange {
+  OrderId order;
+  bool of_all;                            // The request named no lines.
+  absl::InlinedVector<bool, 1> to_stock;  // Of each line; otherwise its units were withdrawn.
+};
+
+// What a request got. Restocks and returns are no orders: they are here for their request ids, have ended (kSold) from
+// the beginning, and their units are counted nowhere.
 struct OrderRecord {
   // Set once, before others see the record.
   OrderId id;
@@ -33,6 +46,7 @@ struct OrderRecord {
   std::string buyer;
   absl::Duration ttl;
   absl::Time expires_at;
+  std::unique_ptr<const OrderChange> change = nullptr;  // Of a return.
 
   // Guarded by the request's stripe.
   Instant deadline;  // Infinite unless reserved.
@@ -40,7 +54,7 @@ struct OrderRecord {
   absl::Duration extended = absl::ZeroDuration();
   // kHeld becomes one of the others, once.
   OrderState state;
-  // When it did; infinite before.
+  // When it did, or when units came back after that; infinite before.
   Instant ended_at = Instant::InfiniteFuture();
   // The position of its last record in the ledger; 0: durable since recovery, or no ledger. A call that reports the
   // order waits until this position is durable.
@@ -51,6 +65,10 @@ struct OrderRecord {
 
   // Its TTL has passed, and the reaper has not come by yet. Needs the stripe.
   bool IsDue(Instant now) const { return state == OrderState::kHeld && now >= deadline; }
+  // It was sold, and all of it came back.
+  bool all_returned() const {
+    return std::ranges::all_of(lines, [](const ItemLine& line) { return line.left() == 0; });
+  }
   bool has_buyer_limit() const {
     for (const ItemLine& line : lines) {
       if (line.item->per_buyer_limit != 0) return true;
@@ -58,6 +76,17 @@ struct OrderRecord {
     return false;
   }
 };
+
+// Of a return.
+inline std::vector<ReturnedLine> ReturnedLinesOf(const OrderRecord& record) {
+  std::vector<ReturnedLine> lines;
+  lines.reserve(record.lines.size());
+  for (size_t i = 0; i < record.lines.size(); ++i) {
+    const auto& [item, quantity, returned] = record.lines[i];
+    lines.push_back({.sku = item->sku, .quantity = quantity, .to_stock = record.change->to_stock[i]});
+  }
+  return lines;
+}
 
 template <typename Lines>
 Lines LinesOf(const OrderRecord& record) {

@@ -33,6 +33,7 @@ struct Transfer {
 // more is withdrawn.
 constexpr Transfer TransferOf(LedgerRecord::Kind kind, bool on_sale) {
   using Kind = LedgerRecord::Kind;
+  const Account back = on_sale ? Account::kAvailable : Account::kOutside;
   switch (kind) {
     case Kind::kAddSku:
     case Kind::kRestock: return {Account::kOutside, Account::kAvailable};
@@ -42,10 +43,17 @@ constexpr Transfer TransferOf(LedgerRecord::Kind kind, bool on_sale) {
     case Kind::kTake: return {Account::kAvailable, Account::kSold};
     case Kind::kCommit: return {Account::kHeld, Account::kSold};
     case Kind::kExtend: return {Account::kHeld, Account::kHeld};
+    case Kind::kReturn: return {Account::kSold, back};
+    case Kind::kWriteOff: return {Account::kSold, Account::kOutside};
     case Kind::kCancel:
     case Kind::kExpire: break;
   }
-  return {Account::kHeld, on_sale ? Account::kAvailable : Account::kOutside};
+  return {Account::kHeld, back};
+}
+
+// A record of units that came back after they were sold. It changes a part of its order, and has lines of its own.
+constexpr bool IsReturn(LedgerRecord::Kind kind) {
+  return kind == LedgerRecord::Kind::kReturn || kind == LedgerRecord::Kind::kWriteOff;
 }
 
 // Undoes it.
@@ -80,7 +88,9 @@ constexpr std::optional<OrderState> StateAfter(LedgerRecord::Kind kind) {
     case Kind::kReserveBasket:
     case Kind::kExtend: return OrderState::kHeld;
     case Kind::kTake:
-    case Kind::kCommit: return OrderState::kSold;
+    case Kind::kCommit:
+    case Kind::kReturn:
+    case Kind::kWriteOff: return OrderState::kSold;
     case Kind::kCancel: return OrderState::kCancelled;
     case Kind::kExpire: return OrderState::kExpired;
     case Kind::kAddSku:
@@ -90,7 +100,7 @@ constexpr std::optional<OrderState> StateAfter(LedgerRecord::Kind kind) {
   return std::nullopt;
 }
 
-// A record that makes an order. All others of orders end or extend one that is held.
+// A record that makes an order. All others of orders end or extend one that is held, or are returns.
 constexpr bool IsGrant(LedgerRecord::Kind kind) {
   return StateAfter(kind).has_value() && TakesFirst(TransferOf(kind, true));
 }
@@ -101,9 +111,10 @@ enum class Verdict : uint8_t {
   kWrongState,  // Never.
 };
 
-// Whether an order that is held, or ended in `state`, may get a record that ends or extends it: `kind` is kCommit,
-// kCancel, kExpire or kExtend. Whether its time is over is for the caller to say.
+// Whether an order that is held, or ended in `state`, may get a record that changes it: `kind` is none of a grant.
+// Whether its time is over, and whether anything of it is left, is for the caller to say.
 constexpr Verdict Judge(LedgerRecord::Kind kind, OrderState state) {
+  if (IsReturn(kind)) return state == OrderState::kSold ? Verdict::kApply : Verdict::kWrongState;
   if (state == OrderState::kHeld) return Verdict::kApply;
   if (state == StateAfter(kind) || kind == LedgerRecord::Kind::kExpire) return Verdict::kAlready;
   const bool came_back = state != OrderState::kSold;

@@ -36,13 +36,16 @@ absl::Status LocalCore::RecoverFromLedger() {
   LedgerState state = ledger_->TakeRecovered();
   ledger_->SetRetention(retention_);
   if (absl::Status recovered = RecoverForgotten(state); !recovered.ok()) return recovered;
+  const absl::StatusOr<Returns> returns = RecoverReturns(state);
+  if (!returns.ok()) return returns.status();
   std::map<std::string, int64_t, std::less<>> taken;
   for (const LedgerState::Order& order : state.orders) {
     if (absl::Status shaped = CheckShape(order); !shaped.ok()) {
       return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, shaped.message()));
     }
     for (const OrderLine& line : order.lines) {
-      const int64_t takes = IsOfOrders(AccountOf(order.state)) ? line.quantity : 0;
+      const bool takes_units = IsOfOrders(AccountOf(order.state));
+      const int64_t takes = takes_units ? line.quantity - returns->units.OfLine(order.order_id, line.sku) : 0;
       if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], takes, &taken[line.sku])) {
         return absl::DataLossError(
             Concat("Inventory '", name_, "': order ", order.order_id, " has ", line.quantity, " units"));
@@ -62,31 +65,52 @@ absl::Status LocalCore::RecoverFromLedger() {
   for (const LedgerState::Bought& bought : state.bought) {
     if (absl::Status added = RecoverBought(bought, without_buyer[bought.sku]); !added.ok()) return added;
   }
-  std::vector<LedgerState::Order> restocks;
-  restocks.reserve(state.restocks.size());
+  std::vector<LedgerState::Order> others;  // That are no orders.
+  others.reserve(state.restocks.size() + state.changes.size());
   for (auto& [order_id, request_id, sku, quantity, at] : state.restocks) {
     if (quantity < 1) {
       return absl::DataLossError(Concat("Inventory '", name_, "': restock ", order_id, " has ", quantity, " units"));
     }
-    restocks.push_back({.order_id = order_id,
-                        .kind = Kind::kRestock,
-                        .request_id = std::move(request_id),
-                        .lines = {{.sku = std::move(sku), .quantity = quantity}},
-                        .state = OrderState::kSold,
-                        .ended_at = at});
+    others.push_back({.order_id = order_id,
+                      .kind = Kind::kRestock,
+                      .request_id = std::move(request_id),
+                      .lines = {{.sku = std::move(sku), .quantity = quantity}},
+                      .state = OrderState::kSold,
+                      .ended_at = at});
+  }
+  for (const LedgerState::Change& change : state.changes) {
+    LedgerState::Order& as_order = others.emplace_back(LedgerState::Order{.order_id = change.change_id,
+                                                                          .kind = change.kind,
+                                                                          .request_id = change.request_id,
+                                                                          .state = OrderState::kSold,
+                                                                          .ended_at = change.at});
+    for (const auto& [sku, quantity, to_stock] : change.lines) as_order.lines.push_back({sku, quantity});
   }
   // As they ended, which is the order in which they are forgotten.
   std::vector<LedgerState::Order*> ended;
-  ended.reserve(state.orders.size() + restocks.size());
-  for (LedgerState::Order& restock : restocks) ended.push_back(&restock);
+  ended.reserve(state.orders.size() + others.size());
+  for (LedgerState::Order& other : others) ended.push_back(&other);
   for (LedgerState::Order& order : state.orders) ended.push_back(&order);
   std::ranges::stable_sort(ended, {}, &LedgerState::Order::ended_at);
   const Instant now = clock_->Now();
   const absl::Time wall = clock_->WallNow();
   for (LedgerState::Order* const order : ended) {
-    if (absl::Status added = RecoverOrder(*order, now, wall); !added.ok()) return added;
+    if (absl::Status added = RecoverOrder(*order, *returns, now, wall); !added.ok()) return added;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<LocalCore::Returns> LocalCore::RecoverReturns(LedgerState& state) const {
+  absl::StatusOr<ReturnedUnits> units = ReturnedUnits::Of(state.orders, state.changes);
+  if (!units.ok()) return absl::DataLossError(Concat("Inventory '", name_, "': ", units.status().message()));
+  Returns returns{.units = *std::move(units)};
+  for (const LedgerState::Change& change : state.changes) {
+    LedgerState::Order& order =
+        *std::ranges::lower_bound(state.orders, change.order_id, {}, &LedgerState::Order::order_id);
+    order.ended_at = std::max(order.ended_at, change.at);
+    returns.by_id[change.change_id] = &change;
+  }
+  return returns;
 }
 
 absl::Status LocalCore::RecoverForgotten(const LedgerState& state) {
@@ -143,15 +167,17 @@ absl::Status LocalCore::RecoverBought(const LedgerState::Bought& bought, int64_t
   return absl::OkStatus();
 }
 
-absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, Instant now, absl::Time wall) {
-  const bool is_restock = order.kind == Kind::kRestock;
+absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, const Returns& returns, Instant now, absl::Time wall) {
+  const bool is_order = IsGrant(order.kind);
   const auto damaged = [&](const auto& what) {
-    return absl::DataLossError(
-        Concat("Inventory '", name_, is_restock ? "': restock " : "': order ", order.order_id, ": ", what));
+    const std::string_view kind = is_order ? "order" : order.kind == Kind::kRestock ? "restock" : "return";
+    return absl::DataLossError(Concat("Inventory '", name_, "': ", kind, " ", order.order_id, ": ", what));
   };
   ItemLines lines;
   for (const OrderLine& line : order.lines) {
-    lines.push_back({.item = FindItem(line.sku), .quantity = line.quantity});
+    lines.push_back({.item = FindItem(line.sku),
+                     .quantity = line.quantity,
+                     .returned = is_order ? returns.units.OfLine(order.order_id, line.sku) : 0});
     if (lines.back().item == nullptr) return damaged("its SKU is not in the ledger");
   }
   const auto sku_of = [](const ItemLine& line) { return std::string_view(line.item->sku); };
@@ -182,10 +208,19 @@ absl::Status LocalCore::RecoverOrder(LedgerState::Order& order, Instant now, abs
                                                 .extended = order.extended,
                                                 .state = order.state,
                                                 .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
+  if (const auto found = returns.by_id.find(order.order_id); !is_order && found != returns.by_id.end()) {
+    auto change =
+        std::make_unique<OrderChange>(OrderChange{.order = found->second->order_id, .of_all = found->second->of_all});
+    // The lines were sorted.
+    for (const ItemLine& line : record->lines) {
+      change->to_stock.push_back(std::ranges::find(found->second->lines, line.item->sku, &ReturnedLine::sku)->to_stock);
+    }
+    record->change = std::move(change);
+  }
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const MutexLock lock(stripe.mutex);
-  if (!is_restock && IsOfOrders(AccountOf(order.state))) {
+  if (is_order && IsOfOrders(AccountOf(order.state))) {
     MakeRoomForBuyer(*record);
     CountTaken(*record);
   }

@@ -16,7 +16,8 @@ constexpr char kPayload[] = "stockade.inventory/refusal";
 constexpr Refusal kAll[] = {Refusal::kSoldOut,          Refusal::kAllHeld,    Refusal::kUnknownSku,
                             Refusal::kUnavailable,      Refusal::kBuyerLimit, Refusal::kRequestMismatch,
                             Refusal::kRequestForgotten, Refusal::kInvalid,    Refusal::kExpired,
-                            Refusal::kCancelled,        Refusal::kCommitted};
+                            Refusal::kCancelled,        Refusal::kCommitted,  Refusal::kReturned,
+                            Refusal::kWrongState,       Refusal::kTooMany};
 
 struct RefusalTerms {
   std::string_view name;
@@ -37,6 +38,9 @@ RefusalTerms TermsOf(Refusal refusal) {
     case Refusal::kExpired: return {"expired", absl::StatusCode::kFailedPrecondition};
     case Refusal::kCancelled: return {"cancelled", absl::StatusCode::kFailedPrecondition};
     case Refusal::kCommitted: return {"committed", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kReturned: return {"returned", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kWrongState: return {"wrong_state", absl::StatusCode::kFailedPrecondition};
+    case Refusal::kTooMany: return {"too_many", absl::StatusCode::kFailedPrecondition};
   }
   return {"unknown", absl::StatusCode::kUnknown};
 }

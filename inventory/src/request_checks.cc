@@ -45,6 +45,11 @@ absl::Status RequestChecks::CheckExtend(OrderCall& call) const {
   return Invalid(Concat("Extend of order ", call.id, " has a ttl below a microsecond"));
 }
 
+absl::Status RequestChecks::CheckReturn(OrderCall& call) const {
+  absl::Status valid = CheckNames(*call.request_id, "");
+  return valid.ok() && !call.basket.empty() ? SumUp(call) : valid;
+}
+
 absl::Status RequestChecks::CheckFind(const FindRequest& request) const {
   if ((request.order == 0) == request.request_id.empty()) {
     return Invalid(request.order == 0 ? "Find names neither an order nor a request_id"
@@ -56,7 +61,8 @@ absl::Status RequestChecks::CheckFind(const FindRequest& request) const {
 
 absl::Status RequestChecks::SumUp(OrderCall& call) const {
   const auto invalid = [&](const auto&... what) {
-    return Invalid(Concat("the basket of request '", *call.request_id, "' ", what...));
+    return Invalid(
+        Concat("the ", call.is_return() ? "return" : "basket", " of request '", *call.request_id, "' ", what...));
   };
   if (call.basket.empty()) return invalid("has no lines");
   if (call.basket.size() > kMaxBasketLines) {
@@ -167,20 +173,38 @@ absl::Status RequestChecks::ForgottenOrder(const FindRequest& request) const {
                             "' was used before, and its order is no longer kept")));
 }
 
-absl::Status RequestChecks::OrderIsRestock(const FindRequest& request) const {
-  return absl::NotFoundError(
-      Text(Concat("request id '", Printable(request.request_id), "' is that of a restock, not of an order")));
+absl::Status RequestChecks::IsNoOrder(const FindRequest& request, bool is_return) const {
+  return absl::NotFoundError(Text(Concat("request id '", Printable(request.request_id), "' is that of a ",
+                                         is_return ? "return" : "restock", ", not of an order")));
 }
 
-absl::Status RequestChecks::WrongState(LedgerRecord::Kind call, OrderId id, OrderState state) const {
+absl::Status RequestChecks::WrongState(LedgerRecord::Kind call, OrderId id, OrderState state, bool all_returned) const {
   using Kind = LedgerRecord::Kind;
-  const std::string_view what = call == Kind::kCommit ? "committed" : call == Kind::kCancel ? "cancelled" : "extended";
+  const std::string_view what = call == Kind::kCommit   ? "committed"
+                                : call == Kind::kCancel ? "cancelled"
+                                : call == Kind::kExtend ? "extended"
+                                                        : "returned";
   const auto refused = [&](Refusal refusal, std::string_view why) {
     return Refused(refusal, Concat("order ", id, " cannot be ", what, ": it ", why));
   };
+  if (all_returned) return refused(Refusal::kReturned, "was sold, and all of it came back");
+  if (state == OrderState::kHeld) return refused(Refusal::kWrongState, "is held");
   if (state == OrderState::kSold) return refused(Refusal::kCommitted, "is sold");
   if (state == OrderState::kCancelled) return refused(Refusal::kCancelled, "was cancelled");
   return refused(Refusal::kExpired, "has expired");
+}
+
+absl::Status RequestChecks::TooMany(OrderId id, const RequestLine& wanted, int64_t left) const {
+  return Refused(Refusal::kTooMany, Concat("order ", id, " has ", left, " units of '", wanted.sku, "' left, and ",
+                                           wanted.quantity, " are to be returned"));
+}
+
+absl::Status RequestChecks::NothingLeft(OrderId id) const {
+  return Refused(Refusal::kTooMany, Concat("all of order ", id, " has come back"));
+}
+
+absl::Status RequestChecks::NotInOrder(OrderId id, std::string_view sku) const {
+  return Invalid(Concat("order ", id, " has no units of '", sku, "'"));
 }
 
 absl::Status RequestChecks::SkuExists(std::string_view sku, bool removed) const {

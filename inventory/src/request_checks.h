@@ -61,6 +61,8 @@ class STOCKADE_EXPORT RequestChecks {
 
   // OK: a call that extends an order is valid; its ttl is in whole microseconds then.
   absl::Status CheckExtend(OrderCall& call) const;
+  // OK: a Return() is valid; its lines are there then, or none.
+  absl::Status CheckReturn(OrderCall& call) const;
   absl::Status CheckFind(const FindRequest& request) const;
 
   // Refusals.
@@ -85,11 +87,16 @@ class STOCKADE_EXPORT RequestChecks {
   }
   // kRequestForgotten.
   absl::Status Forgotten(std::string_view request_id) const;
-  // kRequestMismatch. `what`: kCallKind, "buyer", "sku", "quantity" or "ttl".
+  // kRequestMismatch. `what`: kCallKind, or what differs of the same call.
   absl::Status Mismatch(std::string_view request_id, std::string_view what) const;
-  static constexpr std::string_view kCallKind = "call (one of Reserve, ReserveBasket, Take and Restock)";
-  // kCommitted, kCancelled or kExpired, to a commit, a cancel or an extension. `state` is not kHeld.
-  absl::Status WrongState(LedgerRecord::Kind call, OrderId id, OrderState state) const;
+  static constexpr std::string_view kCallKind = "call (one of Reserve, ReserveBasket, Take, Return and Restock)";
+  // What stands against a commit, a cancel, an extension or a return. `all_returned`: it was sold, and all came back.
+  absl::Status WrongState(LedgerRecord::Kind call, OrderId id, OrderState state, bool all_returned = false) const;
+  // kTooMany, to a return: the order has `left` units of that SKU; or all of it has come back.
+  absl::Status TooMany(OrderId id, const RequestLine& wanted, int64_t left) const;
+  absl::Status NothingLeft(OrderId id) const;
+  // kInvalid, to a return.
+  absl::Status NotInOrder(OrderId id, std::string_view sku) const;
 
   // kUnavailable: an allocation failed, and nothing has changed; or the change is written down, but perhaps not
   // durable. Made in advance, because they cannot be made then: a copy allocates nothing.
@@ -103,8 +110,8 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status NoSuchOrder(const FindRequest& request) const;
   // NotFound, and kRequestForgotten.
   absl::Status ForgottenOrder(const FindRequest& request) const;
-  // NotFound: the request id is that of a restock.
-  absl::Status OrderIsRestock(const FindRequest& request) const;
+  // NotFound: the request id is that of a restock or a return.
+  absl::Status IsNoOrder(const FindRequest& request, bool is_return) const;
   // AlreadyExists.
   absl::Status SkuExists(std::string_view sku, bool removed) const;
   // FailedPrecondition, by EnsureSku().
@@ -124,7 +131,7 @@ class STOCKADE_EXPORT RequestChecks {
     absl::Status valid = CheckLength("sku", sku, max_sku_bytes_);
     return valid.ok() && quantity < 1 ? TooFew(*call.request_id, sku, quantity) : valid;
   }
-  // Checks the basket, and makes lines of it. Those of the same SKU are added up.
+  // Checks the basket of a request or a return, and makes lines of it. Those of the same SKU are added up.
   absl::Status SumUp(OrderCall& call) const;
   std::string Text(std::string_view what) const;
   // `what` may have a caller's bytes, and goes into logs.

@@ -40,10 +40,11 @@ absl::Status LocalCore::ChangeOrder(OrderCall& call) {
   if (record == nullptr) return checks_.NoSuchOrder(call.id);
   const bool is_due = record->IsDue(now);
   const OrderState state = is_due ? OrderState::kExpired : record->state;
-  const Verdict verdict = Judge(call.kind, state);
+  const bool all_returned = record->all_returned();
+  const Verdict verdict = all_returned ? Verdict::kWrongState : Judge(call.kind, state);
   // The text of a refusal comes before the end of the order: it may find no memory.
   absl::Status status;
-  if (verdict == Verdict::kWrongState) status = checks_.WrongState(call.kind, call.id, state);
+  if (verdict == Verdict::kWrongState) status = checks_.WrongState(call.kind, call.id, state, all_returned);
   if (is_due) {
     // The answer will say that the order is over, so a record has to say so first.
     End(*stripe, *record, Kind::kExpire, now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "local_core.h"
 
@@ -60,18 +61,20 @@ absl::Status LocalCore::Find(OrderCall& call) {
         if (!found.forgotten) record = std::move(found.record);
       }
       if (record == nullptr || record->buyer != find.buyer.value_or(record->buyer)) return checks_.NoSuchOrder(find);
-      if (record->kind == LedgerRecord::Kind::kRestock) return checks_.OrderIsRestock(find);
+      if (!IsGrant(record->kind)) return checks_.IsNoOrder(find, record->change != nullptr);
       if (!record->IsDue(now)) {
         const bool is_held = record->state == OrderState::kHeld;
         call.position = record->position;
-        call.Make({.id = record->id,
-                   .state = record->state,
-                   .expires_at = is_held ? record->expires_at + record->extended : absl::InfiniteFuture(),
-                   .request_id = record->request_id,
-                   .buyer = record->buyer,
-                   .sku = record->lines[0].item->sku,
-                   .quantity = record->lines[0].quantity,
-                   .lines = LinesOf<std::vector<OrderLine>>(*record)});
+        OrderInfo info{.id = record->id,
+                       .state = record->state,
+                       .request_id = record->request_id,
+                       .buyer = record->buyer,
+                       .expires_at = is_held ? record->expires_at + record->extended : absl::InfiniteFuture()};
+        info.lines.reserve(record->lines.size());
+        for (const auto& [item, quantity, returned] : record->lines) {
+          info.lines.push_back({.sku = item->sku, .quantity = quantity, .returned = returned});
+        }
+        call.Make(std::move(info));
         return absl::OkStatus();
       }
     }

@@ -7,6 +7,7 @@
 // are there and can be taken: if another operation took them since, that one was refused, too, and has been taken back.
 // At the end memory agrees with the ledger, as if the operations had never been called.
 
+#include <algorithm>
 #include <ranges>
 
 #include "absl/cleanup/cleanup.h"
@@ -66,6 +67,7 @@ void LocalCore::UndoRecord(const LedgerRecord& refused) {
   stripe->mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
   const OrderBook::Ref record = orders_.FindUndecided(*stripe, refused.order_id);
   if (record == nullptr) unknown();
+  if (IsReturn(refused.kind)) return UndoReturn(refused, *record);
   for (const ItemLine& line : record->lines) {
     const int64_t bought = ToOrders(UndoMove(*line.item, refused.kind, line.quantity)) * line.quantity;
     if (bought != 0 && line.item->counts_buyers()) buyers_.AddUndone(*line.item, record->buyer, bought);
@@ -80,6 +82,21 @@ void LocalCore::UndoRecord(const LedgerRecord& refused) {
   const Instant due_at = refused.kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record->deadline;
   orders_.Reopen(*stripe, *record, due_at);
   reaper_->WakeBy(due_at);
+}
+
+// The order stays remembered for as long as the return has made it.
+void LocalCore::UndoReturn(const LedgerRecord& refused, OrderRecord& order) {
+  auto of = order.lines.begin();
+  for (const OrderLine& line : refused.lines) {
+    of = std::find_if(of, order.lines.end(), [&](const ItemLine& other) { return other.item->sku == line.sku; });
+    of->returned -= line.quantity;
+    (void)UndoMove(*of->item, refused.kind, line.quantity);
+    if (of->item->counts_buyers()) buyers_.AddUndone(*of->item, order.buyer, line.quantity);
+  }
+  order.position = 0;  // As in UndoRecord().
+  OrderBook::Stripe& stripe = *orders_.StripeOfOrder(refused.change_id);
+  stripe.mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
+  orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.change_id));
 }
 
 Transfer LocalCore::UndoMove(Item& item, Kind kind, int64_t units) {

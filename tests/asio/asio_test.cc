@@ -175,7 +175,11 @@ TEST_F(AsioTest, EachCallOfAnInventory_ReturnsWhatTheBlockingOneDoes) {
         all.push_back(co_await shop.AsyncCancel(basket_held->id(), net::use_awaitable));
         all.push_back(co_await shop.AsyncCommit(basket_held->id(), net::use_awaitable));  // It is cancelled.
         const TakeRequest take = {.sku = "shoe", .quantity = 9, .request_id = "c"};
-        all.push_back((co_await shop.AsyncTake(take, net::use_awaitable)).status());
+        const absl::StatusOr<Order> taken = co_await shop.AsyncTake(take, net::use_awaitable);
+        all.push_back(taken.status());
+        const ReturnRequest back = {.order = taken->id(), .lines = {{"shoe", 4}}, .request_id = "d"};
+        const absl::StatusOr<std::vector<ReturnedLine>> returned = co_await shop.AsyncReturn(back, net::use_awaitable);
+        EXPECT_EQ(returned.value(), shop_->Return(back).value());
         co_return all;
       },
       net::use_future);
@@ -185,7 +189,7 @@ TEST_F(AsioTest, EachCallOfAnInventory_ReturnsWhatTheBlockingOneDoes) {
   ASSERT_EQ(all.size(), 4u);
   for (const int i : {0, 1, 3}) EXPECT_EQ(all[static_cast<size_t>(i)], absl::OkStatus()) << i;
   EXPECT_EQ(RefusalOf(all[2]), Refusal::kCancelled) << all[2];
-  EXPECT_EQ(shop_->Available("shoe").value(), 100'000 - 9);
+  EXPECT_EQ(shop_->Available("shoe").value(), 100'000 - 9 + 4);
 }
 
 TEST_F(AsioTest, EachToken_GetsTheAnswer) {

@@ -1,5 +1,5 @@
 // ReserveAwait(), ReserveBasketAwait(), TakeAwait(), CommitAwait(), CancelAwait(), ExtendAwait(),
-// FindAwait().
+// ReturnAwait(), FindAwait().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,17 +58,20 @@ Routine RunsAll(Inventory& shop, AwaitOn on, std::vector<absl::Status>& statuses
   const TakeRequest take = {.sku = "shoe", .quantity = 9, .request_id = "c"};
   const absl::StatusOr<Order> order = co_await TakeAwait(shop, take, on);
   statuses.push_back(order.status());
+  const ReturnRequest back = {.order = held->id(), .request_id = "d"};
+  const absl::StatusOr<std::vector<ReturnedLine>> returned = co_await ReturnAwait(shop, back, on);
+  EXPECT_EQ(returned.value(), shop.Return(back).value());
 }
 
 TEST_F(InventoryCoroutineTest, EachCall_ReturnsWhatTheBlockingOneDoes) {
   std::vector<absl::Status> statuses;
   const Routine routine = RunsAll(*shop_, on_, statuses);
-  for (int i = 0; i < 8; ++i) queue_.RunOne();
+  for (int i = 0; i < 9; ++i) queue_.RunOne();
   ASSERT_EQ(statuses.size(), 6);
   for (const int i : {0, 1, 3, 4}) EXPECT_EQ(statuses[i], absl::OkStatus()) << i;
   EXPECT_EQ(RefusalOf(statuses[2]), Refusal::kCommitted) << statuses[2];
   EXPECT_EQ(RefusalOf(statuses[5]), Refusal::kSoldOut) << statuses[5];
-  EXPECT_EQ(shop_->Available("shoe").value(), 8);
+  EXPECT_EQ(shop_->Available("shoe").value(), 10) << "two came back";
 }
 
 TEST_F(InventoryCoroutineTest, TooLateBefore_NothingHasChanged) {

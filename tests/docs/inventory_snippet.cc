@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -59,6 +61,15 @@ absl::Status KeepHolding(stockade::Inventory& shop, stockade::OrderId order) {
   return absl::OkStatus();
 }
 
+absl::Status TakeBack(stockade::Inventory& shop, stockade::OrderId order, const std::string& return_id,
+                      std::map<std::string, int64_t>& refund) {
+  // All that is left of the order comes back, and is for sale again. The id is that of this return.
+  absl::StatusOr<std::vector<stockade::ReturnedLine>> returned = shop.Return({.order = order, .request_id = return_id});
+  if (!returned.ok()) return returned.status();  // It is not sold, or all of it came back before.
+  for (const stockade::ReturnedLine& line : *returned) refund[line.sku] += line.quantity;
+  return absl::OkStatus();
+}
+
 absl::Status ShowOrder(const stockade::Inventory& shop, stockade::OrderId order, const std::string& user,
                        absl::Time& wait_until) {
   // Show buyers their order, and nobody else's.
@@ -95,6 +106,17 @@ TEST(DocumentsTest, InventoryFindSnippet_ShowsBuyersTheirOrders) {
   EXPECT_EQ(ShowOrder(shop, held->id(), "ann", wait_until), absl::OkStatus());
   EXPECT_EQ(wait_until, held->expires_at());
   EXPECT_TRUE(absl::IsNotFound(ShowOrder(shop, held->id(), "bob", wait_until)));
+}
+
+TEST(DocumentsTest, InventoryReturnSnippet_TakesAllBackOnce) {
+  stockade::Inventory shop({.metrics = nullptr});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 3}).ok());
+  const stockade::OrderId order = shop.Take({.sku = "sneaker", .quantity = 2, .request_id = "a"})->id();
+  std::map<std::string, int64_t> refund;
+  EXPECT_EQ(TakeBack(shop, order, "rma-1", refund), absl::OkStatus());
+  EXPECT_EQ(refund["sneaker"], 2);
+  EXPECT_EQ(shop.Available("sneaker").value(), 3);
+  EXPECT_EQ(stockade::RefusalOf(TakeBack(shop, order, "rma-2", refund)), stockade::Refusal::kTooMany);
 }
 
 TEST(DocumentsTest, InventoryExtendSnippet_KeepsOrSaysWhyNot) {

@@ -41,6 +41,9 @@ inline std::string OutcomeWord(const absl::Status& status) {
     case Refusal::kExpired: return "`Refusal::kExpired`";
     case Refusal::kCancelled: return "`Refusal::kCancelled`";
     case Refusal::kCommitted: return "`Refusal::kCommitted`";
+    case Refusal::kReturned: return "`Refusal::kReturned`";
+    case Refusal::kWrongState: return "`Refusal::kWrongState`";
+    case Refusal::kTooMany: return "`Refusal::kTooMany`";
   }
   switch (status.code()) {
     case absl::StatusCode::kOk: return "OK";
@@ -83,6 +86,8 @@ class OrderScene {
         {"held", [](OrderScene&) {}},
         {"held, its TTL has passed", [](OrderScene& s) { s.made_->Pass(absl::Minutes(10)); }},
         {"sold", [](OrderScene& s) { EXPECT_TRUE(s.shop().Commit(s.order_).ok()); }},
+        {"sold, half of it came back", [](OrderScene& s) { s.SellAndReturn(1); }},
+        {"sold, all of it came back", [](OrderScene& s) { s.SellAndReturn(2); }},
         {"cancelled", [](OrderScene& s) { EXPECT_TRUE(s.shop().Cancel(s.order_).ok()); }},
         {"ended longer ago than `retention`",
          [](OrderScene& s) {
@@ -116,6 +121,14 @@ class OrderScene {
     return *extended > expires_at_ ? "OK, expires later" : "OK";
   }
 
+  std::string Return(int64_t units) {
+    const StockFigures before = Figures();
+    const auto returned = shop().Return({.order = order_, .lines = {{"sku", units}}, .request_id = "return"});
+    if (!returned.ok()) return OutcomeWord(returned.status());
+    EXPECT_EQ(before.sold - Figures().sold, units);
+    return Figures().available > before.available ? "OK, for sale again" : "OK";
+  }
+
   // Find() says the same of the state.
   std::string StateOf() {
     const auto state = shop().StateOf(order_);
@@ -139,11 +152,18 @@ class OrderScene {
 
   static std::string Found(const absl::StatusOr<OrderInfo>& order) {
     if (order.ok()) {
-      EXPECT_EQ(order->lines, (std::vector<OrderLine>{{"sku", 2}}));
+      EXPECT_EQ(order->lines.size(), 1u);
+      EXPECT_EQ(order->lines[0].sku, "sku");
+      EXPECT_EQ(order->lines[0].quantity, 2);
       return OutcomeWord(order->state);
     }
     const std::string word = OutcomeWord(order.status());
     return absl::IsNotFound(order.status()) && word != "NotFound" ? "NotFound, " + word : word;
+  }
+
+  void SellAndReturn(int64_t units) {
+    EXPECT_TRUE(shop().Commit(order_).ok());
+    EXPECT_TRUE(shop().Return({.order = order_, .lines = {{"sku", units}}, .request_id = "before"}).ok());
   }
 
   Inventory& shop() { return made_->shop(); }
@@ -160,15 +180,14 @@ class OrderScene {
 // The lines of the table.
 inline std::vector<std::string> OrderOutcomes(const MakeOutcomeShop& make) {
   const std::vector<std::function<std::string(OrderScene&)>> calls = {
-      [](OrderScene& s) { return s.Commit(); },        [](OrderScene& s) { return s.Cancel(); },
-      [](OrderScene& s) { return s.Extend(); },        [](OrderScene& s) { return s.StateOf(); },
-      [](OrderScene& s) { return s.FindByRequest(); }, [](OrderScene& s) { return s.Again(2); },
-      [](OrderScene& s) { return s.Again(3); }};
+      [](OrderScene& s) { return s.Commit(); },  [](OrderScene& s) { return s.Cancel(); },
+      [](OrderScene& s) { return s.Extend(); },  [](OrderScene& s) { return s.Return(1); },
+      [](OrderScene& s) { return s.StateOf(); }, [](OrderScene& s) { return s.FindByRequest(); },
+      [](OrderScene& s) { return s.Again(2); },  [](OrderScene& s) { return s.Again(3); }};
   std::vector<std::string> lines = {
-      "| the order is | `Commit` | `Cancel` | `Extend` | `StateOf`, `Find` | `FindByRequest` | its request again | "
-      "with "
-      "another quantity |",
-      "| --- | --- | --- | --- | --- | --- | --- | --- |"};
+      "| the order is | `Commit` | `Cancel` | `Extend` | `Return` of one | `StateOf`, `Find` | `FindByRequest` | its "
+      "request again | with another quantity |",
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"};
   for (const OrderScene::State& state : OrderScene::States()) {
     std::string line = std::string("| ") + state.row + " |";
     for (const auto& call : calls) {

@@ -501,6 +501,26 @@ TEST_P(InventoryAllocationTest, ChangesOfSkus_WithoutMemory_ChangeNothing) {
   EXPECT_FALSE(shop_->Available(sku).ok());
 }
 
+TEST_P(InventoryAllocationTest, Returns_WithoutMemory_ChangeNothing) {
+  int64_t returned = 0;
+  for (int i = 0; i < kGrants; ++i) {
+    const OrderId id = shop_->Take({.sku = "lace", .quantity = 4, .request_id = Name("sold", i)})->id();
+    orders_.push_back(id);
+    ReturnRequest request{.order = id, .lines = {{.sku = "lace", .quantity = 1}}};
+    request.disposition = i % 2 == 0 ? ReturnRequest::Disposition::kToStock : ReturnRequest::Disposition::kWriteOff;
+    const int64_t before = shop_->Figures("lace")->sold;
+    returned = FailEach([&](int k) { request.request_id = Name("return", 100 * i + k); },
+                        [&] { return shop_->Return(request).status(); });
+    EXPECT_EQ(shop_->Figures("lace")->sold, before - returned);
+    const std::string look = Look();
+    FailEach([&] { return shop_->Return(request).status(); });
+    request.request_id = Name("too many", i);
+    request.lines[0].quantity = 5;
+    FailEach([&] { return RefusalAsOk(Refusal::kTooMany, shop_->Return(request).status()); });
+    EXPECT_EQ(Look(), look);
+  }
+}
+
 TEST_P(InventoryAllocationTest, Reads_WithoutMemory_AreUnavailable) {
   const OrderId id = Hold("held");
   FailEach([&] { return shop_->StateOf(id).status(); });

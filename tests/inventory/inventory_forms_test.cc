@@ -80,6 +80,7 @@ TEST(InventoryFormsDeathTest, Async_WithoutACallback_AbortsWithTheCallsName) {
   EXPECT_DEATH(shop.CommitAsync(1, executor, nullptr), "CommitAsync\\(\\) was called without");
   EXPECT_DEATH(shop.CancelAsync(1, executor, nullptr), "CancelAsync\\(\\) was called without");
   EXPECT_DEATH(shop.ExtendAsync({}, executor, nullptr), "ExtendAsync\\(\\) was called without");
+  EXPECT_DEATH(shop.ReturnAsync({}, executor, nullptr), "ReturnAsync\\(\\) was called without");
 }
 
 TEST_P(InventoryFormsTest, Async_AnswersAreThoseOfTheCallsThatBlock_OnTheExecutorOnly) {

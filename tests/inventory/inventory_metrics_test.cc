@@ -43,6 +43,9 @@ TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
     ASSERT_TRUE(shop.Commit(sold).ok());
     ASSERT_TRUE(shop.Commit(sold).ok());
     ASSERT_TRUE(shop.Cancel(shop.Reserve({"s", 2, "c", "ann"})->id()).ok());
+    const OrderId returned = shop.Take({"s", 1, "f", "eve"})->id();
+    ASSERT_TRUE(shop.Return({.order = returned, .request_id = "g"}).ok());
+    (void)shop.Return({.order = returned, .request_id = "h"});  // Nothing is left.
     ASSERT_TRUE(shop.Restock("s", 5).ok());
     ASSERT_TRUE(shop.Reserve({"s", 12, "d", "ann"}).ok());
     (void)shop.Take({"s", 1, "e", "bob"});   // All held.
@@ -53,7 +56,8 @@ TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
     (void)shop.Take({"s", 2, "a", "ann"});   // Mismatch.
     std::map<std::string, double> at = Samples(registry);
     const std::string p = "stockade_inventory_";
-    EXPECT_EQ(at[p + "takes_total|shop"], 1);
+    EXPECT_EQ(at[p + "takes_total|shop"], 2);
+    EXPECT_EQ(at[p + "returns_total|shop"], 1);
     EXPECT_EQ(at[p + "repeats_total|shop"], 1);
     EXPECT_EQ(at[p + "reservations_total|shop"], 3);
     EXPECT_EQ(at[p + "commits_total|shop"], 1);
@@ -71,7 +75,7 @@ TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
     EXPECT_EQ(at[p + "sold_units|shop"], 3);
   }
   std::map<std::string, double> after = Samples(registry);
-  EXPECT_EQ(after["stockade_inventory_takes_total|shop"], 1);
+  EXPECT_EQ(after["stockade_inventory_takes_total|shop"], 2);
   EXPECT_EQ(after["stockade_inventory_held_units|shop"], 0);
 }
 

@@ -55,6 +55,7 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
   const OrderId sold = shop->Reserve({.sku = "shoe", .quantity = 2, .request_id = "a", .buyer = "ann"})->id();
   const OrderId cancelled =
       shop->ReserveBasket({.lines = {{"shoe", 1}, {"lace", 1}}, .request_id = "b", .buyer = "ann"})->id();
+  const OrderId bought = shop->Take({.sku = "lace", .quantity = 2, .request_id = "bought"})->id();
   const std::string shoes = FiguresOf(*shop, "shoe");
   const std::string laces = FiguresOf(*shop, "lace");
   const std::pair<std::string, std::function<absl::Status()>> calls[] = {
@@ -64,6 +65,7 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
        [&] {
          return shop->ReserveBasket({.lines = {{"lace", 2}}, .request_id = "e"}).status();
        }},
+      {"return", [&] { return shop->Return({.order = bought, .request_id = "r"}).status(); }},
       {"extend", [&] { return shop->Extend({.order = sold, .ttl = absl::Minutes(20)}).status(); }},
       {"commit", [&] { return shop->Commit(sold); }},
       {"cancel", [&] { return shop->Cancel(cancelled); }},
@@ -82,6 +84,7 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
       EXPECT_EQ(FiguresOf(*shop, "lace"), laces);
       EXPECT_EQ(shop->StateOf(sold).value(), OrderState::kHeld);
       EXPECT_EQ(shop->StateOf(cancelled).value(), OrderState::kHeld);
+      EXPECT_EQ(shop->Find(bought)->lines[0].returned, 0);
       EXPECT_EQ(shop->Available("hat").status().code(), absl::StatusCode::kNotFound);
     }
   }

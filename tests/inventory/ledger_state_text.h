@@ -28,6 +28,14 @@ inline std::string Describe(const LedgerState& state) {
                     order.extended == absl::ZeroDuration() ? "" : " extended " + absl::FormatDuration(order.extended),
                     "\n");
   }
+  for (const LedgerState::Change& change : state.changes) {
+    absl::StrAppend(&text, "change ", change.change_id, " ", change.request_id, " of ", change.order_id, " kind ",
+                    static_cast<int>(change.kind), change.of_all ? " of all" : "");
+    for (const ReturnedLine& line : change.lines) {
+      absl::StrAppend(&text, " + ", line.quantity, " ", line.sku, line.to_stock ? "" : " withdrawn");
+    }
+    absl::StrAppend(&text, " at ", absl::FormatTime(change.at), "\n");
+  }
   for (const LedgerState::Restock& restock : state.restocks) {
     absl::StrAppend(&text, "restock ", restock.order_id, " ", restock.request_id, ": ", restock.quantity, " ",
                     restock.sku, " at ", absl::FormatTime(restock.at), "\n");

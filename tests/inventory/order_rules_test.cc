@@ -13,11 +13,12 @@ namespace {
 using Kind = LedgerRecord::Kind;
 using base_internal::Concat;
 
-constexpr Kind kKinds[] = {Kind::kAddSku,        Kind::kRestock, Kind::kRemoveSku, Kind::kReserve, Kind::kTake,
-                           Kind::kReserveBasket, Kind::kCommit,  Kind::kCancel,    Kind::kExpire,  Kind::kExtend};
+constexpr Kind kKinds[] = {Kind::kAddSku, Kind::kRestock,       Kind::kRemoveSku, Kind::kReserve,
+                           Kind::kTake,   Kind::kReserveBasket, Kind::kCommit,    Kind::kCancel,
+                           Kind::kExpire, Kind::kExtend,        Kind::kReturn,    Kind::kWriteOff};
 constexpr OrderState kStates[] = {OrderState::kHeld, OrderState::kSold, OrderState::kCancelled, OrderState::kExpired};
-constexpr const char* kKindNames[] = {"add_sku",        "restock", "remove_sku", "reserve", "take",
-                                      "reserve_basket", "commit",  "cancel",     "expire",  "extend"};
+constexpr const char* kKindNames[] = {"add_sku", "restock", "remove_sku", "reserve", "take",   "reserve_basket",
+                                      "commit",  "cancel",  "expire",     "extend",  "return", "write_off"};
 constexpr const char* kStateNames[] = {"held", "sold", "cancelled", "expired"};
 constexpr const char* kAccountNames[] = {"outside", "available", "held", "sold"};
 
@@ -47,12 +48,14 @@ TEST(OrderRulesTest, EachRecordMovesUnits) {
             "commit: held to sold, then sold; 0\n"
             "cancel: held to available, once removed to outside, then cancelled; -1\n"
             "expire: held to available, once removed to outside, then expired; -1\n"
-            "extend: held to held, then held; 0\n");
+            "extend: held to held, then held; 0\n"
+            "return: sold to available, once removed to outside, then sold; -1\n"
+            "write_off: sold to outside, then sold; -1\n");
 }
 
 TEST(OrderRulesTest, EachStateAllowsWhatMayComeNext) {
   std::string table;
-  for (const Kind kind : {Kind::kCommit, Kind::kCancel, Kind::kExpire, Kind::kExtend}) {
+  for (const Kind kind : {Kind::kCommit, Kind::kCancel, Kind::kExpire, Kind::kExtend, Kind::kReturn, Kind::kWriteOff}) {
     table += NameOf(kind);
     for (const OrderState state : kStates) {
       const Verdict verdict = Judge(kind, state);
@@ -67,7 +70,9 @@ TEST(OrderRulesTest, EachStateAllowsWhatMayComeNext) {
             "commit held=apply sold=already cancelled=wrong expired=wrong\n"
             "cancel held=apply sold=wrong cancelled=already expired=already\n"
             "expire held=apply sold=already cancelled=already expired=already\n"
-            "extend held=apply sold=wrong cancelled=wrong expired=wrong\n");
+            "extend held=apply sold=wrong cancelled=wrong expired=wrong\n"
+            "return held=wrong sold=apply cancelled=wrong expired=wrong\n"
+            "write_off held=wrong sold=apply cancelled=wrong expired=wrong\n");
 }
 
 TEST(OrderRulesTest, AnExtension_IsNeverShorterAndEndsWithTheLongestHold) {
@@ -92,6 +97,10 @@ TEST(OrderRulesTest, AnExtension_IsNeverShorterAndEndsWithTheLongestHold) {
 TEST(OrderRulesTest, TheUnitsOfAnOrderAreWhereItsStateSays) {
   for (const Kind kind : kKinds) {
     if (!StateAfter(kind).has_value()) continue;
+    if (IsReturn(kind)) {
+      EXPECT_EQ(TransferOf(kind, true).from, AccountOf(OrderState::kSold)) << NameOf(kind);
+      continue;
+    }
     EXPECT_EQ(TransferOf(kind, true).to, AccountOf(*StateAfter(kind))) << NameOf(kind);
     if (!IsGrant(kind)) EXPECT_EQ(TransferOf(kind, true).from, AccountOf(OrderState::kHeld)) << NameOf(kind);
   }

@@ -97,7 +97,8 @@ class Replayer {
     const bool basket = record.kind == Kind::kReserveBasket;
     const bool is_of_held = record.kind == Kind::kCommit || record.kind == Kind::kCancel ||
                             record.kind == Kind::kExpire || record.kind == Kind::kExtend;
-    Expect(basket ? !record.lines.empty() : record.lines.size() == (is_of_held ? 0 : 1));
+    const bool is_return = record.kind == Kind::kReturn || record.kind == Kind::kWriteOff;
+    Expect(basket || is_return ? !record.lines.empty() : record.lines.size() == (is_of_held ? 0 : 1));
     const OrderLine line = record.lines.empty() ? OrderLine{} : record.lines[0];
     switch (record.kind) {
       case Kind::kAddSku: {
@@ -134,6 +135,8 @@ class Replayer {
         order.extended = record.extended;
         break;
       }
+      case Kind::kReturn:
+      case Kind::kWriteOff: TakeBack(record, at); break;
     }
   }
 
@@ -142,6 +145,7 @@ class Replayer {
     replayed.state.restocks = restocks_;
     for (const auto& [name, sku] : skus_) replayed.state.skus.push_back(sku);
     for (const auto& [id, order] : orders_) replayed.state.orders.push_back(order);
+    replayed.state.changes = changes_;
     return replayed;
   }
 
@@ -177,6 +181,34 @@ class Replayer {
     for (const OrderLine& line : order.lines) GiveBack(line);
   }
 
+  void TakeBack(const LedgerRecord& record, absl::Time at) {
+    const bool is_known = orders_.contains(record.order_id);
+    Expect(is_known && std::ranges::count(changes_, record.request_id, &LedgerState::Change::request_id) == 0);
+    if (!is_known) return;
+    const LedgerState::Order& order = orders_.at(record.order_id);
+    Expect(order.state == OrderState::kSold && record.change_id != 0 && !orders_.contains(record.change_id));
+    LedgerState::Change change{.change_id = record.change_id,
+                               .kind = record.kind,
+                               .order_id = record.order_id,
+                               .request_id = record.request_id,
+                               .of_all = record.of_all,
+                               .at = at};
+    for (const OrderLine& line : record.lines) {
+      const auto sold = std::ranges::find(order.lines, line.sku, &OrderLine::sku);
+      int64_t& returned = returned_[{record.order_id, line.sku}];
+      returned += line.quantity;
+      Expect(line.quantity > 0 && sold != order.lines.end() && returned <= sold->quantity);
+      const bool to_stock = record.kind == LedgerRecord::Kind::kReturn && !skus_.at(line.sku).removed;
+      change.lines.push_back({.sku = line.sku, .quantity = line.quantity, .to_stock = to_stock});
+      if (to_stock) {
+        available_[line.sku] += line.quantity;
+      } else {
+        skus_.at(line.sku).granted -= line.quantity;
+      }
+    }
+    changes_.push_back(std::move(change));
+  }
+
   void GiveBack(const OrderLine& line) {
     LedgerState::Sku& sku = skus_.at(line.sku);
     if (sku.removed) {
@@ -190,6 +222,8 @@ class Replayer {
   std::map<std::string, int64_t> available_;
   std::map<uint64_t, LedgerState::Order> orders_;
   std::vector<LedgerState::Restock> restocks_;
+  std::vector<LedgerState::Change> changes_;
+  std::map<std::pair<uint64_t, std::string>, int64_t> returned_;
   bool right_ = true;
 };
 

@@ -73,6 +73,77 @@ TEST(SqliteLedgerDamageTest, Open_ExtensionsThatDisagree_IsDataLossNamingIt) {
                  MakeExtended);
 }
 
+LedgerRecord Return(LedgerRecord::Kind kind, uint64_t order_id, uint64_t change_id, OrderLines lines) {
+  return {.kind = kind,
+          .order_id = order_id,
+          .change_id = change_id,
+          .request_id = absl::StrCat("request-", change_id),
+          .lines = std::move(lines)};
+}
+
+// As MakeLedger(); 11: basket 3 is sold; 12 to 14: 2 shoes of order 1 come back, all of basket 3, and 1 shoe of order
+// 1, which is written off.
+void MakeReturned(const std::string& path) {
+  using Kind = LedgerRecord::Kind;
+  MakeLedger(path);
+  const auto ledger = OpenLedger(path);
+  ledger->Append(Settle(Kind::kCommit, 3));
+  ledger->Append(Return(Kind::kReturn, 1, 11, {{"shoe", 2}}));
+  ledger->Append(Return(Kind::kReturn, 3, 12, {{"lace", 2}, {"shoe", 1}}));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Return(Kind::kWriteOff, 1, 13, {{"shoe", 1}}))).ok());
+}
+
+TEST(SqliteLedgerDamageTest, Open_ReturnsThatDoNotAddUp_IsDataLossNamingIt) {
+  const auto lost = [](const std::string& damage, const std::string& text) {
+    ExpectDataLoss(damage, text, MakeReturned);
+  };
+  const TempDir dir;
+  MakeReturned(dir.File("orders.db"));
+  EXPECT_NE(OpenLedger(dir.File("orders.db")), nullptr);
+  lost("DELETE FROM changes WHERE change_id = 11", "return of order 1 is not the next one in the table of changes");
+  lost("DELETE FROM changes WHERE change_id = 13", "return of order 1 is not in the table of changes");
+  lost("DELETE FROM journal WHERE position = 14", "return 13 is not in the journal");
+  lost("UPDATE changes SET order_id = 3 WHERE change_id = 11", "which its order does not have left");
+  lost("UPDATE changes SET order_id = 2 WHERE change_id = 11", "return 11 is of order 2, which is not sold");
+  lost("UPDATE changes SET order_id = 9 WHERE change_id = 11", "return 11 is of order 9, which is not sold");
+  lost("UPDATE changes SET kind = 'write_off' WHERE change_id = 11", "is not the next one");
+  lost("UPDATE changes SET at_us = 1 WHERE change_id = 12", "return of order 3 has another time");
+  lost("UPDATE changes SET request_id = 'request-1' WHERE change_id = 12",
+       "return 12: another order has its request id 'request-1', too");
+  lost("UPDATE change_lines SET quantity = 1 WHERE position = 12", "return of order 1 has other units");
+  lost("UPDATE change_lines SET to_stock = 1 WHERE position = 14", "return of order 1 has other units");
+  lost("UPDATE change_lines SET quantity = 4 WHERE position = 12",
+       "return 13 has 1 units of SKU 'shoe', which its order does not have left");
+  lost("DELETE FROM change_lines WHERE position = 13 AND sku = 'shoe'", "return of order 3 has other units");
+  lost("DELETE FROM change_lines WHERE position = 12", "return 11 has another kind, or no lines");
+  lost("DELETE FROM journal_lines WHERE position = 13", "journal_lines: the basket 13 has no lines");
+  lost("UPDATE orders SET end_folded = 1 WHERE order_id = 1", "order 1 has ended before it was granted");
+}
+
+// What an inventory never asks for.
+TEST(SqliteLedgerDamageTest, Append_OfAReturnThatCannotBe_FailsTheLedger) {
+  using Kind = LedgerRecord::Kind;
+  const std::pair<LedgerRecord, std::string> wrong[] = {
+      {Return(Kind::kReturn, 2, 21, {{"shoe", 1}}), "no such order is sold"},
+      {Return(Kind::kReturn, 4, 21, {{"shoe", 1}}), "no such order is sold"},
+      {Return(Kind::kReturn, 9, 21, {{"shoe", 1}}), "no such order is sold"},
+      {Return(Kind::kReturn, 1, 21, {}), "a return without lines"},
+      {Return(Kind::kReturn, 1, 21, {{"shoe", 2}}), "2 units of SKU 'shoe' come back, of which the order has 1 left"},
+      {Return(Kind::kReturn, 1, 21, {{"shoe", 0}}), "0 units of SKU 'shoe' come back"},
+      {Return(Kind::kReturn, 1, 21, {{"lace", 1}}), "of which the order has 0 left"},
+      {Return(Kind::kWriteOff, 1, 11, {{"shoe", 1}}), "request id 'request-11' is that of order 1"},
+      {Return(Kind::kWriteOff, 1, 0, {{"shoe", 1}}), "CHECK constraint failed"},
+  };
+  for (const auto& [record, text] : wrong) {
+    const TempDir dir;
+    MakeReturned(dir.File("orders.db"));
+    const auto ledger = OpenLedger(dir.File("orders.db"));
+    const absl::Status failed = ledger->AwaitDurable(ledger->Append(record));
+    EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << text;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr(text));
+  }
+}
+
 TEST(SqliteLedgerDamageTest, Open_Unchanged_IsOk) {
   const TempDir dir;
   MakeLedger(dir.File("orders.db"));
@@ -109,7 +180,7 @@ TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("DELETE FROM ledger", "the table ledger is empty");
   ExpectDataLoss(
       "INSERT INTO orders SELECT 9, 'another', sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
-      "created_at_us, settled_at_us, 11, 0 FROM orders WHERE order_id = 1",
+      "created_at_us, settled_at_us, 11, 0, 0 FROM orders WHERE order_id = 1",
       "order 9 is sold, but unknown according to the journal");
   ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
                  "quick_check");
@@ -173,26 +244,26 @@ TEST(SqliteLedgerDamageTest, Open_JournalThatDoesNotAddUp_IsDataLossNamingIt) {
 TEST(SqliteLedgerDamageTest, Open_StartThatDoesNotAddUp_IsDataLossNamingIt) {
   ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 2 WHERE sku = 'lace'",
                          "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 2 less the units "
-                         "held there is 9");
+                         "of orders there is 9");
   ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 4 WHERE sku = 'lace'",
                          "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 4 less the units "
-                         "held there is 7");
+                         "of orders there is 7");
   // Both, so that the journal leads from the one to the other.
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 16, granted = granted + 1 WHERE sku = 'lace'",
                          "SKU 'lace': start_available is 8, but start_granted 16 less sold_forgotten 3 less the units "
-                         "held there is 9");
+                         "of orders there is 9");
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 2001 WHERE sku = 'shoe'",
                          "SKU 'shoe': start_available is 985, but start_granted 2001 less sold_forgotten 1015 less "
-                         "the units held there is 986");
+                         "the units of orders there is 986");
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 1, granted = 1 WHERE sku = 'hat'",
                          "SKU 'hat': start_available is 0, but start_granted 1 less sold_forgotten 0 less the units "
-                         "held there is 1");
+                         "of orders there is 1");
   ExpectDataLossOfPruned("UPDATE skus SET start_available = 7 WHERE sku = 'lace'",
                          "SKU 'lace': start_available is 7, but start_granted 15 less sold_forgotten 3 less the units "
-                         "held there is 8");
+                         "of orders there is 8");
   ExpectDataLossOfPruned("DELETE FROM orders WHERE order_id = 1",
                          "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 3 less the units "
-                         "held there is 12");
+                         "of orders there is 12");
   ExpectDataLossOfPruned("UPDATE skus SET start_removed = 0 WHERE sku = 'hat'",
                          "SKU 'hat' is removed, but not according to the journal");
   ExpectDataLossOfPruned(

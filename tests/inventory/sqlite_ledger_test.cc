@@ -166,9 +166,9 @@ TEST(SqliteLedgerTest, Audit_ByPlainSql_AgreesWithTakeRecovered) {
                           ElementsAre("7", "1700000000000000", "commit", "2", "shoe", "4")));
   EXPECT_THAT(sql.Query("SELECT * FROM orders WHERE order_id IN (1, 3)"),
               ElementsAre(ElementsAre("1", "request-1", "shoe", "3", "buyer-1", "sold", "0", "NULL", "NULL",
-                                      "1700000000000000", "1700000000000000", "3", "0"),
+                                      "1700000000000000", "1700000000000000", "3", "0", "0"),
                           ElementsAre("3", "request-3", "shoe", "5", "buyer-3", "cancelled", "1", "1700000600000001",
-                                      "600000000", "1700000000000000", "1700000000000000", "5", "0")));
+                                      "600000000", "1700000000000000", "1700000000000000", "5", "0", "0")));
 }
 
 TEST(SqliteLedgerTest, Append_FromManyThreads_KeepsEachThreadsOrderInFewerCommitsThanRecords) {

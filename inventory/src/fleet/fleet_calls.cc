@@ -36,19 +36,6 @@ class Batch {
   size_t missing_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-// `ask` gets what it has called with the answer.
-template <class Ask>
-absl::Status AwaitOne(const Ask& ask) {
-  absl::Status answer;
-  Batch batch(1);
-  ask([&](absl::Status status) {
-    answer = std::move(status);
-    batch.NoteAnswer();
-  });
-  batch.Wait();
-  return answer;
-}
-
 OrderKind KindOf(LedgerRecord::Kind kind) {
   if (kind == LedgerRecord::Kind::kTake) return OrderKind::kTake;
   return kind == LedgerRecord::Kind::kReserve ? OrderKind::kReserve : OrderKind::kBasket;
@@ -69,10 +56,11 @@ std::vector<Turn> TurnsOf(std::span<OrderCall* const> calls) {
   absl::flat_hash_map<std::string_view, const Turn*> last;
   for (OrderCall* const call : calls) {
     Turn& turn = turns.emplace_back(Turn{.call = call});
-    if (!call->is_request()) continue;
+    if (call->request_id == nullptr) continue;
     const auto [found, is_first] = last.try_emplace(*call->request_id, &turn);
     if (is_first) continue;
-    if (call->Equals(*found->second->call)) {
+    const OrderCall& before = *found->second->call;
+    if (call->is_request() && before.is_request() && call->Equals(before)) {
       turn.repeats = found->second->call;
     } else {
       turn.round = std::exchange(found->second, &turn)->round + 1;
@@ -87,6 +75,7 @@ std::vector<Turn> TurnsOf(std::span<OrderCall* const> calls) {
 FleetCore::~FleetCore() {
   shared_.queues.Stop();
   for (std::thread& thread : threads_) thread.join();
+  shared_.sold_out.EndWaits(/*all=*/true);
   shared_.queues.Close();
   notifier_.Finish();  // Its callbacks may call the inventory.
 }
@@ -105,7 +94,11 @@ absl::Status FleetCore::Start() {
 void FleetCore::RunLane(int32_t index) {
   FleetQueues& queues = shared_.queues;
   FleetLane lane(
-      shared_.ledger, first_index_ + index, [&] { return queues.GiveUpWhileConnecting(); },
+      shared_.ledger, first_index_ + index,
+      [&] {
+        shared_.sold_out.EndWaits();
+        return queues.GiveUpWhileConnecting();
+      },
       [&](const absl::Status& status) { queues.NoteHealth(status); });
   FleetEnder ender(shared_, lane);
   FleetLatcher latcher(shared_, lane);
@@ -156,6 +149,7 @@ void FleetCore::RunLane(int32_t index) {
       // Calls are in the queues while the lane connects, and are given up there.
       backoff.Reset();
     } else {
+      shared_.sold_out.EndWaits();
       queues.WaitAway(backoff.Next());
     }
   }
@@ -214,9 +208,12 @@ void FleetCore::Notify(std::shared_ptr<OrderCall> call) {
 void FleetCore::Ask(OrderCall& asker, Done done) {
   asker.core = this;
   if (asker.find != nullptr) {
-    absl::Status valid = shared_.checks.CheckFind(*asker.find);
-    return valid.ok() ? Find(asker, *asker.find, shared_.clock.Now(), std::move(done)) : done(std::move(valid));
+    if (absl::Status valid = shared_.checks.CheckFind(*asker.find); !valid.ok()) return done(std::move(valid));
+    return AskUnlessDue(
+        [this, &asker, find = *asker.find](FleetLane& lane, OrderId& due) { return FindOnce(lane, asker, find, due); },
+        shared_.clock.Now(), /*reads=*/true, std::move(done));
   }
+  if (asker.is_return()) return Return(asker, std::move(done));
   if (!asker.is_request()) return AskForChange(asker, std::move(done));
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = NewGrant(asker);
   if (!call.ok()) {
@@ -295,6 +292,17 @@ std::unique_ptr<FleetEndCall> FleetCore::NewEnd(OrderId id, OrderState to, Done 
   return call;
 }
 
+absl::Status FleetCore::AwaitOne(absl::FunctionRef<void(Done)> ask) {
+  absl::Status answer;
+  Batch batch(1);
+  ask([&](absl::Status status) {
+    answer = std::move(status);
+    batch.NoteAnswer();
+  });
+  batch.Wait();
+  return answer;
+}
+
 absl::Status FleetCore::RunStep(std::function<Stepped(FleetLane&)> step, bool reads) {
   return AwaitOne([&](Done done) {
     auto call = std::make_unique<FleetStepCall>();
@@ -321,7 +329,8 @@ FleetCore::Stepped FleetCore::ReadOrder(FleetLane& lane, const FindRequest& find
   if (find.buyer.has_value() && order.buyer != shared_.ledger.keys.BuyerHash(*find.buyer)) {
     return checks.NoSuchOrder(find);
   }
-  if (order.kind == OrderKind::kRestock) return by_id ? checks.NoSuchOrder(find) : checks.OrderIsRestock(find);
+  if (order.kind == OrderKind::kRestock)
+    return by_id ? checks.NoSuchOrder(find) : checks.IsNoOrder(find, /*is_return=*/false);
   if (order.lines.size() > kMaxBasketLines) order.damage = Concat(order.lines.size(), " lines");
   if (!order.damage.empty()) {
     return checks.Refused(Refusal::kUnavailable, Concat("the ledger is damaged: order ", id, " has ", order.damage));
@@ -330,17 +339,27 @@ FleetCore::Stepped FleetCore::ReadOrder(FleetLane& lane, const FindRequest& find
   return absl::OkStatus();
 }
 
+bool FleetCore::LookUpRequest(FleetLane& lane, const std::string& request_id, const FleetHash& request,
+                              FleetRequestRow& used) {
+  std::optional<uint64_t> fingerprint;
+  if (const auto& key = shared_.ledger.keys.imported; key.has_value()) {
+    fingerprint = RequestFingerprint(*key)(request_id);
+  }
+  return ReadRequest(lane, request, fingerprint, used);
+}
+
 FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const FindRequest& find, OrderId& due) {
   const RequestChecks& checks = shared_.checks;
-  const FleetKeys& keys = shared_.ledger.keys;
   OrderId id = find.order;
   if (id == 0) {
-    std::optional<uint64_t> fingerprint;
-    if (keys.imported.has_value()) fingerprint = RequestFingerprint(*keys.imported)(find.request_id);
-    bool is_forgotten = false;
-    if (!ReadRequest(lane, keys.RequestHash(find.request_id), fingerprint, is_forgotten, id)) return std::nullopt;
-    if (is_forgotten && !find.buyer.has_value()) return checks.ForgottenOrder(find);
-    if (is_forgotten || id == 0) return checks.NoSuchOrder(find);
+    FleetRequestRow used;
+    if (!LookUpRequest(lane, find.request_id, shared_.ledger.keys.RequestHash(find.request_id), used)) {
+      return std::nullopt;
+    }
+    if (used.is_forgotten && !find.buyer.has_value()) return checks.ForgottenOrder(find);
+    if (used.is_change && !find.buyer.has_value()) return checks.IsNoOrder(find, /*is_return=*/true);
+    if (used.is_forgotten || used.is_change || used.order == 0) return checks.NoSuchOrder(find);
+    id = used.order;
   }
   FleetOrderRow order;
   bool is_due = false;
@@ -352,44 +371,43 @@ FleetCore::Stepped FleetCore::FindOnce(FleetLane& lane, OrderCall& asker, const 
   for (const auto& [sku, quantity] : order.lines) ids.push_back(sku);
   FleetSkuRows skus;
   if (!shared_.ReadSkus(lane, TheseSkus(ids), skus)) return std::nullopt;
-  std::vector<OrderLine> lines;
-  lines.reserve(order.lines.size());
-  for (const auto& [sku, quantity] : order.lines) lines.push_back({.sku = skus[sku].name, .quantity = quantity});
-  std::ranges::sort(lines, {}, &OrderLine::sku);
-  if (lines[0].sku.empty()) {
+  const bool expires = order.state == OrderState::kHeld && order.at != kNever;
+  OrderInfo info{.id = id,
+                 .state = order.state,
+                 .request_id = find.request_id,
+                 .buyer = find.buyer.value_or(""),
+                 .expires_at = expires ? absl::FromUnixMicros(FleetClamp(order.at)) : absl::InfiniteFuture()};
+  info.lines.reserve(order.lines.size());
+  for (const auto& [sku, quantity] : order.lines) {
+    info.lines.push_back({.sku = skus[sku].name, .quantity = quantity, .returned = quantity - order.Left(sku)});
+  }
+  std::ranges::sort(info.lines, {}, &OrderInfoLine::sku);
+  if (info.lines[0].sku.empty()) {
     return checks.Refused(Refusal::kUnavailable,
                           Concat("the ledger is damaged: order ", id, " has units of a SKU that is not there"));
   }
-  const bool expires = order.state == OrderState::kHeld && order.at != kNever;
-  asker.Make({.id = id,
-              .state = order.state,
-              .expires_at = expires ? absl::FromUnixMicros(FleetClamp(order.at)) : absl::InfiniteFuture(),
-              .request_id = find.request_id,
-              .buyer = find.buyer.value_or(""),
-              .sku = lines[0].sku,
-              .quantity = lines[0].quantity,
-              .lines = lines});
+  asker.Make(std::move(info));
   return absl::OkStatus();
 }
 
-void FleetCore::Find(OrderCall& asker, FindRequest find, Instant start, Done done, int expired) {
+void FleetCore::AskUnlessDue(StepUnlessDue step, Instant start, bool reads, Done done, int expired) {
   const auto due = std::make_shared<OrderId>(0);
   auto call = std::make_unique<FleetStepCall>();
   call->start = start;
-  call->reads = true;
-  call->run = [this, &asker, find, due](FleetLane& lane) { return FindOnce(lane, asker, find, *due); };
-  call->done = [this, &asker, find = std::move(find), start, due, expired,
-                done = std::move(done)](absl::Status read) mutable {
-    if (!read.ok() || *due == 0) return done(std::move(read));
+  call->reads = reads;
+  call->run = [step, due](FleetLane& lane) { return step(lane, *due); };
+  call->done = [this, step = std::move(step), start, reads, due, expired,
+                done = std::move(done)](absl::Status answer) mutable {
+    if (!answer.ok() || *due == 0) return done(std::move(answer));
     if (expired == FleetCall::kMaxSurprises) return done(DoesNotEnd(*due));
     // The answer will say that it has expired, so the ledger has to say it first.
     auto expiry = NewEnd(*due, OrderState::kExpired, {});
     expiry->start = start;
-    expiry->reads = true;
-    expiry->done = [this, &asker, find = std::move(find), start, expired,
+    expiry->reads = reads;
+    expiry->done = [this, step = std::move(step), start, reads, expired,
                     done = std::move(done)](absl::Status ended) mutable {
       if (!ended.ok()) return done(std::move(ended));
-      Find(asker, std::move(find), start, std::move(done), expired + 1);
+      AskUnlessDue(std::move(step), start, reads, std::move(done), expired + 1);
     };
     shared_.queues.Enqueue(std::move(expiry));
   };
@@ -401,24 +419,20 @@ absl::Status FleetCore::DoesNotEnd(OrderId id) const {
 }
 
 absl::Status FleetCore::ReadState(ReadCall& read) {
+  if (read.order == 0) return shared_.checks.NoSuchOrder(read.order);
   const FindRequest find = {.order = read.order};
-  for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
-    FleetOrderRow order;
-    bool due = false;
-    absl::Status asked = RunStep(
-        [&](FleetLane& lane) -> Stepped {
-          if (find.order == 0) return shared_.checks.NoSuchOrder(find.order);
-          return ReadOrder(lane, find, find.order, order, due);
+  return AwaitOne([&](Done done) {
+    AskUnlessDue(
+        [&](FleetLane& lane, OrderId& due) {
+          FleetOrderRow order;
+          bool is_due = false;
+          Stepped asked = ReadOrder(lane, find, find.order, order, is_due);
+          if (is_due) due = find.order;
+          read.state = order.state;
+          return asked;
         },
-        /*reads=*/true);
-    read.state = order.state;
-    if (!asked.ok() || !due) return asked;
-    // The answer will say that it has expired, so the ledger has to say it first.
-    absl::Status expired =
-        AwaitOne([&](Done done) { shared_.queues.Enqueue(NewEnd(find.order, OrderState::kExpired, std::move(done))); });
-    if (!expired.ok()) return expired;
-  }
-  return DoesNotEnd(find.order);
+        shared_.clock.Now(), /*reads=*/true, std::move(done));
+  });
 }
 
 }  // namespace stockade::inventory_internal

@@ -80,6 +80,16 @@ struct FleetEndCall : FleetCall {
   OrderCall* asker = nullptr;  // Of an Extend: gets the end. Stays until `done` was called.
 };
 
+// What a Return() asks for.
+struct FleetReturnCall {
+  OrderId id = 0;
+  ChangeKind kind = ChangeKind::kReturn;
+  std::string request_id = {};
+  FleetHash request = {};
+  std::vector<OrderLine> lines = {};  // Ascending by SKU, each once. None: all that is left.
+  std::vector<uint64_t> skus = {};    // Their ids in the tables.
+};
+
 inline size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }
 inline size_t LinesOf(const FleetEndCall& call) { return call.lines; }
 

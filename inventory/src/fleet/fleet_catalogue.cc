@@ -95,8 +95,9 @@ absl::Status FleetCore::Restock(const SkuCall& call) {
   absl::Status restocked = RunStep([&](FleetLane& lane) { return RestockOnce(lane, call, request, in_limbo); });
   // Until then other processes may still say that the SKU is sold out.
   if (restocked.ok() && in_limbo.mode == FleetMode::kDraining) {
-    shared_.sold_out.AwaitMoved({.sku = shared_.ledger.keys.SkuId(call.sku), .epoch = in_limbo.epoch},
-                                shared_.clock.Now() + 2 * FleetSoldOut::WaitOf(in_limbo) + shared_.options.patience);
+    return AwaitOne([&](Done done) {
+      AnswerOnceMoved({{shared_.ledger.keys.SkuId(call.sku), in_limbo}}, std::move(done));
+    });
   }
   return restocked;
 }
@@ -135,16 +136,12 @@ FleetCore::Stepped FleetCore::RestockOnce(FleetLane& lane, const SkuCall& call, 
 bool FleetCore::FindRestock(FleetLane& lane, const SkuCall& call, const FleetHash& request, Stepped& repeated) {
   const RequestChecks& checks = shared_.checks;
   const std::string& request_id = *call.request_id;
-  std::optional<uint64_t> fingerprint;
-  if (const auto& key = shared_.ledger.keys.imported; key.has_value())
-    fingerprint = RequestFingerprint(*key)(request_id);
-  bool is_forgotten = false;
-  OrderId id = 0;
-  if (!ReadRequest(lane, request, fingerprint, is_forgotten, id)) return false;
+  FleetRequestRow used;
+  if (!LookUpRequest(lane, request_id, request, used)) return false;
   FleetOrderRows orders;
   int64_t now = 0;
-  if (!is_forgotten && id == 0) return true;
-  if (!is_forgotten && !ReadOrderRows(lane, {{id}}, orders, now)) return false;
+  if (!used.is_forgotten && used.order == 0) return true;
+  if (!used.is_forgotten && !ReadOrderRows(lane, {{used.order}}, orders, now)) return false;
   if (orders.empty()) {
     repeated = checks.Forgotten(request_id);
     return true;
@@ -153,7 +150,7 @@ bool FleetCore::FindRestock(FleetLane& lane, const SkuCall& call, const FleetHas
   const auto line = order.lines.find(shared_.ledger.keys.SkuId(call.sku));
   if (absl::Status whole = CheckWhole(checks, order); !whole.ok()) {
     repeated = std::move(whole);
-  } else if (order.kind != OrderKind::kRestock) {
+  } else if (used.is_change || order.kind != OrderKind::kRestock) {
     repeated = checks.Mismatch(request_id, RequestChecks::kCallKind);
   } else if (line == order.lines.end()) {
     repeated = checks.Mismatch(request_id, "sku");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -12,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "fleet_calls.h"
 #include "fleet_dispenser.h"
 #include "fleet_shared.h"
+#include "fleet_sql.h"
 #include "inventory_core.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/lazy_thread_pool.h"
@@ -71,14 +74,30 @@ class FleetCore final : public InventoryCore {
   std::unique_ptr<FleetEndCall> NewEnd(OrderId id, OrderState to, Done done) const;
   // Has a lane run a step until it has an answer, and blocks until then.
   absl::Status RunStep(std::function<Stepped(FleetLane&)> step, bool reads = false);
-  // Asks for a Find(). `expired`: how many times its order had to expire before.
-  void Find(OrderCall& asker, FindRequest find, Instant start, Done done, int expired = 0);
-  // `due`: the order that has to expire first.
+  // Has a lane run a step. It sets `due` if that order has to expire first, and is run again then. Does not block.
+  // `expired`: how many times that was so.
+  using StepUnlessDue = std::function<Stepped(FleetLane& lane, OrderId& due)>;
+  void AskUnlessDue(StepUnlessDue step, Instant start, bool reads, Done done, int expired = 0);
+  // Blocks until what `ask` has called has the answer.
+  static absl::Status AwaitOne(absl::FunctionRef<void(Done)> ask);
+  // False: the ledger cannot be used.
+  bool LookUpRequest(FleetLane& lane, const std::string& request_id, const FleetHash& request, FleetRequestRow& used);
   Stepped FindOnce(FleetLane& lane, OrderCall& asker, const FindRequest& find, OrderId& due);
   // `due`: it has to expire first.
   Stepped ReadOrder(FleetLane& lane, const FindRequest& find, OrderId id, FleetOrderRow& order, bool& due);
   absl::Status DoesNotEnd(OrderId id) const;
   absl::Status ReadState(ReadCall& read);
+
+  // fleet_returns.cc
+  using FleetLatches = std::map<uint64_t, FleetLatch>;  // By SKU.
+  void Return(OrderCall& asker, Done done);
+  // `limbo`: where units are that came back.
+  Stepped ReturnOnce(FleetLane& lane, OrderCall& asker, const FleetReturnCall& call, OrderId& due, FleetLatches& limbo);
+  // The id of the call is that of a change of `order`.
+  Stepped ReturnAgain(FleetLane& lane, OrderCall& asker, const FleetReturnCall& call, OrderId order,
+                      FleetLatches& limbo);
+  // Answers OK once the units in limbo are for sale. Until then other processes may still say that a SKU is sold out.
+  void AnswerOnceMoved(FleetLatches limbo, Done done);
 
   // fleet_catalogue.cc
   absl::Status AddSku(const SkuCall& call);

@@ -8,6 +8,7 @@
 
 #include "fleet_calls.h"
 #include "fleet_lane.h"
+#include "returned_units.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
@@ -16,6 +17,7 @@ namespace stockade {
 namespace {
 
 using base_internal::Concat;
+using inventory_internal::ChangeKind;
 using inventory_internal::FleetHash;
 using inventory_internal::FleetHashLiteral;
 using inventory_internal::FleetKeys;
@@ -23,6 +25,7 @@ using inventory_internal::FleetLedger;
 using inventory_internal::FleetMicros;
 using inventory_internal::FleetSum;
 using inventory_internal::OrderKind;
+using inventory_internal::ReturnedUnits;
 using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
@@ -78,11 +81,13 @@ struct Sums {
   std::map<std::string, Totals, std::less<>> totals = {};
   std::map<std::pair<std::string, FleetHash>, int64_t> buyers = {};
 
-  absl::Status Add(std::string_view sku, int64_t units, OrderState state, const FleetHash& buyer) {
+  // `returned`: those of the units that came back.
+  absl::Status Add(std::string_view sku, int64_t units, int64_t returned, OrderState state, const FleetHash& buyer) {
     const auto found = skus.find(sku);
     if (found == skus.end()) return Damaged(Concat("there is no SKU '", sku, "', of which an order has units"));
     if (units < 1) return Damaged(Concat("an order has ", units, " units of '", sku, "'"));
     if (state != OrderState::kHeld && state != OrderState::kSold) return absl::OkStatus();
+    units -= returned;
     Totals& of_sku = totals[found->first];
     int64_t& total = state == OrderState::kHeld ? of_sku.held : of_sku.sold;
     if (__builtin_add_overflow(total, units, &total)) return Damaged(Concat("'", sku, "' has too many units"));
@@ -105,6 +110,10 @@ class Importer {
       if (sku.sold_forgotten < 0) return Damaged(Concat("'", sku.sku, "' has sold_forgotten = ", sku.sold_forgotten));
       sums_.totals[sku.sku].sold = sku.sold_forgotten;
     }
+    absl::StatusOr<ReturnedUnits> returned = ReturnedUnits::Of(state.orders, state.changes);
+    if (!returned.ok()) return Damaged(Concat(returned.status().message()));
+    returned_ = *std::move(returned);
+    for (const LedgerState::Change& change : state.changes) changes_of_[change.order_id].push_back(&change);
     for (const LedgerState::Order& order : state.orders) {
       if (absl::Status added = AddOrder(order); !added.ok()) return added;
     }
@@ -116,7 +125,7 @@ class Importer {
     if (absl::Status added = AddBuyers(state.bought); !added.ok()) return added;
     if (absl::Status added = AddSkus(); !added.ok()) return added;
     for (const uint64_t fingerprint : state.forgotten) forgotten_.Add(Concat(fingerprint));
-    for (Inserter* const each : {&skus_, &stock_, &requests_, &orders_, &lines_, &buyers_, &forgotten_}) {
+    for (Inserter* const each : {&skus_, &stock_, &requests_, &orders_, &lines_, &changes_, &buyers_, &forgotten_}) {
       if (absl::Status inserted = each->Flush(); !inserted.ok()) return inserted;
     }
     return absl::OkStatus();
@@ -125,11 +134,12 @@ class Importer {
  private:
   Inserter Into(const std::string& table) { return Inserter(connection_, ledger_.packet_timeout, table); }
   void AddRow(uint64_t id, const std::string& request_id, uint64_t sku, int64_t quantity, const FleetHash& buyer,
-              OrderKind kind, OrderState state, int64_t created_at, int64_t ttl_us, int64_t at) {
+              OrderKind kind, OrderState state, int64_t created_at, int64_t ttl_us, int64_t at, int64_t version = 0) {
     const std::string request = FleetHashLiteral(keys_.RequestHash(request_id));
     requests_.Add(Concat(request, ",", id));
     orders_.Add(Concat(id, ",1,", request, ",", sku, ",", quantity, ",", FleetHashLiteral(buyer), ",",
-                       static_cast<int>(kind), ",", static_cast<int>(state), ",", created_at, ",", ttl_us, ",", at));
+                       static_cast<int>(kind), ",", static_cast<int>(state), ",", created_at, ",", ttl_us, ",", at, ",",
+                       version));
   }
   absl::Status AddOrder(const LedgerState::Order& order) {
     const FleetHash buyer = keys_.BuyerHash(order.buyer);
@@ -138,7 +148,9 @@ class Importer {
       return Damaged(Concat("order ", order.order_id, " has ", order.lines.size(), " lines"));
     }
     for (const OrderLine& line : order.lines) {
-      if (absl::Status added = sums_.Add(line.sku, line.quantity, order.state, buyer); !added.ok()) return added;
+      const int64_t returned = returned_.OfLine(order.order_id, line.sku);
+      absl::Status added = sums_.Add(line.sku, line.quantity, returned, order.state, buyer);
+      if (!added.ok()) return added;
       if (basket) lines_.Add(Concat(order.order_id, ",", keys_.SkuId(line.sku), ",", line.quantity));
     }
     const bool taken = order.kind == LedgerRecord::Kind::kTake;
@@ -154,9 +166,25 @@ class Importer {
     if (extended < 0) return Damaged(Concat("order ", order.order_id, " is extended by ", extended, " us"));
     const int64_t due_at =
         expires ? FleetSum(FleetSum(std::min(created_at, now_), ttl_us), extended) : inventory_internal::kNever;
+    int64_t version = 0;
+    int64_t last_at = held ? due_at : ended_at;
+    for (const LedgerState::Change* const change : changes_of_[order.order_id]) {
+      last_at = std::max(last_at, absl::ToUnixMicros(change->at));
+      AddChange(*change, ++version);
+    }
     AddRow(order.order_id, order.request_id, basket ? 0 : keys_.SkuId(first.sku), basket ? 0 : first.quantity, buyer,
-           kind, order.state, created_at, ttl_us, held ? due_at : ended_at);
+           kind, order.state, created_at, ttl_us, last_at, version);
     return absl::OkStatus();
+  }
+  void AddChange(const LedgerState::Change& change, int64_t version) {
+    const std::string request = FleetHashLiteral(keys_.RequestHash(change.request_id));
+    const ChangeKind kind = change.kind == LedgerRecord::Kind::kWriteOff ? ChangeKind::kWriteOff : ChangeKind::kReturn;
+    requests_.Add(Concat(request, ",", change.order_id));
+    for (const auto& [sku, quantity, to_stock] : change.lines) {
+      changes_.Add(Concat(change.order_id, ",", version, ",", keys_.SkuId(sku), ",", quantity, ",",
+                          static_cast<int>(kind), ",", change.of_all ? 1 : 0, ",", to_stock ? 1 : 0, ",", request, ",",
+                          absl::ToUnixMicros(change.at)));
+    }
   }
   absl::Status AddBuyers(const std::vector<LedgerState::Bought>& all) {
     for (const LedgerState::Bought& bought : all) {
@@ -192,10 +220,14 @@ class Importer {
   const FleetKeys& keys_ = ledger_.keys;
   const int64_t now_;
   Sums sums_;
+  ReturnedUnits returned_;
+  std::map<uint64_t, std::vector<const LedgerState::Change*>> changes_of_;  // By order.
   Inserter requests_ = Into(ledger_.tables.requests);
-  Inserter orders_ =
-      Into(ledger_.tables.orders + " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at)");
+  Inserter orders_ = Into(ledger_.tables.orders +
+                          " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at,version)");
   Inserter lines_ = Into(ledger_.tables.order_lines);
+  Inserter changes_ =
+      Into(ledger_.tables.changes + " (order_id,version,sku_id,quantity,kind,of_all,to_stock,request,at)");
   Inserter buyers_ = Into(ledger_.tables.buyers);
   Inserter skus_ = Into(ledger_.tables.skus + " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten)");
   Inserter stock_ = Into(ledger_.tables.stock + " (sku_id,segment,units,held,sold)");

@@ -62,7 +62,7 @@ void FleetEndPlanner::Decide(FleetOrderRows orders, int64_t now) {
     const bool extends = call->to == OrderState::kHeld && !due;
     const int64_t by = extends ? order.ExtensionUs(now, call->ttl_us, max_hold_us_) : 0;
     if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due) || (extends && by == 0)) {
-      Answer(*call, order.state, order.at);
+      Answer(*call, order.state, order.at, order.AllReturned());
       return true;
     }
     call->lines = order.lines.size();
@@ -158,16 +158,110 @@ std::map<uint64_t, FleetLatch> FleetEndPlanner::Limbo() const {
   return limbo;
 }
 
-void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at) const {
+void FleetEndPlanner::Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at, bool all_returned) const {
   using Kind = LedgerRecord::Kind;
   if (!state.has_value()) return call.done(checks_.NoSuchOrder(call.id));
   const Kind kind = call.to == OrderState::kSold        ? Kind::kCommit
                     : call.to == OrderState::kCancelled ? Kind::kCancel
                     : call.to == OrderState::kHeld      ? Kind::kExtend
                                                         : Kind::kExpire;
-  if (Judge(kind, *state) == Verdict::kWrongState) return call.done(checks_.WrongState(kind, call.id, *state));
+  if (Judge(kind, *state) == Verdict::kWrongState || (all_returned && kind != Kind::kExpire)) {
+    return call.done(checks_.WrongState(kind, call.id, *state, all_returned));
+  }
   if (call.asker != nullptr && at != kNever) call.asker->expires_at = absl::FromUnixMicros(at);
   call.done(absl::OkStatus());
+}
+
+absl::Status FleetReturnPlanner::Decide(FleetOrderRow order) {
+  order_ = std::move(order);
+  if (absl::Status whole = CheckWhole(checks_, order_); !whole.ok()) return whole;
+  const LedgerRecord::Kind kind = LedgerRecord::Kind::kReturn;
+  if (Judge(kind, order_.state) != Verdict::kApply) return checks_.WrongState(kind, call_.id, order_.state);
+  for (size_t i = 0; i < call_.lines.size(); ++i) {
+    const RequestLine line = {.sku = call_.lines[i].sku, .quantity = call_.lines[i].quantity};
+    if (!order_.lines.contains(call_.skus[i])) return checks_.NotInOrder(call_.id, line.sku);
+    const int64_t left = order_.Left(call_.skus[i]);
+    if (line.quantity > left) return checks_.TooMany(call_.id, line, left);
+    units_[call_.skus[i]] = line.quantity;
+  }
+  if (!call_.lines.empty()) return absl::OkStatus();
+  for (const auto& [sku, quantity] : order_.lines) {
+    if (const int64_t left = order_.Left(sku); left > 0) units_[sku] = left;
+  }
+  return units_.empty() ? checks_.NothingLeft(call_.id) : absl::OkStatus();
+}
+
+std::vector<uint64_t> FleetReturnPlanner::Skus() const {
+  std::vector<uint64_t> skus;
+  skus.reserve(units_.size());
+  for (const auto& [sku, units] : units_) skus.push_back(sku);
+  return skus;
+}
+
+absl::Status FleetReturnPlanner::DecideSkus(FleetSkuRows skus) {
+  skus_ = std::move(skus);
+  for (const auto& [sku, units] : units_) {
+    if (absl::Status whole = CheckWhole(checks_, skus_[sku]); !whole.ok()) return whole;
+  }
+  return absl::OkStatus();
+}
+
+FleetPacket FleetReturnPlanner::Packet(int32_t lane_index) const {
+  statements::ReturnUnits back{.rows = {}, .draining_is_open = !FleetRules::DrainingStaysInLimbo()};
+  statements::InsertChange change{.id = call_.id,
+                                  .version = order_.version + 1,
+                                  .kind = call_.kind,
+                                  .of_all = call_.lines.empty(),
+                                  .request = call_.request,
+                                  .lines = {}};
+  statements::CreditBuyers buyers;
+  statements::SettleStock stock;
+  for (const auto& [id, units] : units_) {
+    const FleetSkuRow& row = skus_.at(id);
+    const bool to_stock = ToStock(row);
+    const bool to_limbo = to_stock && DepositsToLimbo(row.latch);
+    back.rows.push_back({id, units, row.removed, to_limbo, row.latch.epoch, call_.kind == ChangeKind::kWriteOff});
+    change.lines.push_back({.sku = id, .quantity = units, .to_stock = to_stock});
+    if (row.per_buyer_limit != 0 && !row.removed) buyers.rows.push_back({id, order_.buyer, units, row.per_buyer_limit});
+    stock.rows.push_back({.sku = id,
+                          .segment = row.removed ? 0 : static_cast<int64_t>(SegmentOf(row, lane_index)),
+                          .units = to_stock && !to_limbo ? units : 0,
+                          .held = 0,
+                          .sold = -units});
+  }
+  // In the order of the tables in which all transactions lock rows.
+  FleetPacket packet;
+  packet.reserve(6);
+  packet.push_back({std::move(back)});
+  packet.push_back({statements::InsertRequests{.rows = {{call_.request, call_.id}}, .fingerprints = {}}});
+  packet.push_back({statements::ChangeSold{call_.id, order_.version}});
+  packet.push_back({std::move(buyers)});
+  packet.push_back({std::move(change)});
+  packet.push_back({std::move(stock)});
+  return packet;
+}
+
+std::vector<ReturnedLine> FleetReturnPlanner::Returned() const {
+  std::vector<ReturnedLine> lines;
+  lines.reserve(units_.size());
+  for (const auto& [id, units] : units_) {
+    const FleetSkuRow& row = skus_.at(id);
+    lines.push_back({.sku = row.name, .quantity = units, .to_stock = ToStock(row)});
+  }
+  std::ranges::sort(lines, {}, &ReturnedLine::sku);
+  return lines;
+}
+
+std::map<uint64_t, FleetLatch> FleetReturnPlanner::Limbo() const {
+  std::map<uint64_t, FleetLatch> limbo;
+  for (const auto& [id, units] : units_) {
+    const FleetSkuRow& row = skus_.at(id);
+    if (!ToStock(row) || !DepositsToLimbo(row.latch)) continue;
+    FleetLatch& latch = limbo[id] = row.latch;
+    latch.mode = FleetMode::kDraining;
+    latch.limbo = FleetSum(latch.limbo, units);
+  }
+  return limbo;
 }
 
 void AnswerGranted(FleetGrantCall& call, OrderId id, OrderState state, int64_t created_at, int64_t ttl_us) {
@@ -288,7 +382,7 @@ void FleetGrantPlanner::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const
 
 absl::Status FleetGrantPlanner::CheckSame(const FleetGrantCall& call, const FleetOrderRow& order) const {
   const auto differs = [&](std::string_view what) { return checks_.Mismatch(call.request_id, what); };
-  if (call.kind != order.kind) return differs(RequestChecks::kCallKind);
+  if (order.is_change || call.kind != order.kind) return differs(RequestChecks::kCallKind);
   if (call.buyer_hash != order.buyer) return differs("buyer");
   std::map<uint64_t, int64_t> lines;
   for (size_t i = 0; i < call.lines.size(); ++i) lines[call.skus[i]] = call.lines[i].quantity;
@@ -384,9 +478,9 @@ FleetPacket ForgetPacket(const FleetOrderRows& orders) {
   statements::Forget forget;
   for (const auto& [id, order] : orders) {
     if (!order.damage.empty()) continue;
-    forget.orders.push_back(id);
+    forget.orders.emplace_back(id, order.version);
     if (order.state != OrderState::kSold || order.kind == OrderKind::kRestock) continue;
-    for (const auto& [sku, quantity] : order.lines) forget.sold[sku] = FleetSum(forget.sold[sku], quantity);
+    for (const auto& [sku, quantity] : order.lines) forget.sold[sku] = FleetSum(forget.sold[sku], order.Left(sku));
   }
   if (forget.orders.empty()) return {};
   return {{std::move(forget)}};

@@ -47,7 +47,8 @@ class FleetEndPlanner {
   std::map<uint64_t, FleetLatch> Limbo() const;
   OrderState StateOf(const FleetEndCall& call) const { return changes_.at(call.id).state; }
   // Answers a call about an order in this state; nullopt: there is no such order. `at`: when a held one expires.
-  void Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at) const;
+  // `all_returned`: see FleetOrderRow.
+  void Answer(FleetEndCall& call, std::optional<OrderState> state, int64_t at, bool all_returned = false) const;
   void AnswerDone(FleetEndCall& call) const { Answer(call, StateOf(call), changes_.at(call.id).at); }
 
   size_t lines() const;
@@ -68,6 +69,32 @@ class FleetEndPlanner {
   FleetSkuRows skus_ = {};
   std::map<OrderId, statements::EndOrders::Row> changes_ = {};  // What the orders become.
   std::map<uint64_t, Effect> effects_ = {};                     // By SKU.
+};
+
+// Plans one packet that takes units of a sold order back.
+class FleetReturnPlanner {
+ public:
+  FleetReturnPlanner(const FleetReturnCall& call, const RequestChecks& checks) : call_(call), checks_(checks) {}
+
+  // Not OK: the answer, by the row of the order. Otherwise Skus() are to be read.
+  absl::Status Decide(FleetOrderRow order);
+  std::vector<uint64_t> Skus() const;
+  // Not OK: the answer, by the rows of Skus().
+  absl::Status DecideSkus(FleetSkuRows skus);
+  FleetPacket Packet(int32_t lane_index) const;
+
+  // What the packet has done: the answer, and the latches of SKUs whose limbo got units.
+  std::vector<ReturnedLine> Returned() const;
+  std::map<uint64_t, FleetLatch> Limbo() const;
+
+ private:
+  bool ToStock(const FleetSkuRow& row) const { return call_.kind == ChangeKind::kReturn && !row.removed; }
+
+  const FleetReturnCall& call_;
+  const RequestChecks& checks_;
+  FleetOrderRow order_ = {};
+  FleetSkuRows skus_ = {};
+  std::map<uint64_t, int64_t> units_ = {};  // That come back, by SKU.
 };
 
 FleetGrantQuery GrantQueryOf(const FleetGrants& calls, bool is_imported);

@@ -45,6 +45,7 @@ void FleetLatcher::LatchEmpty(const FleetSkuRows& skus, const absl::flat_hash_se
 }
 
 void FleetLatcher::ServeSoldOut() {
+  shared_.sold_out.EndWaits();
   const FleetSoldOut::Work work = shared_.sold_out.TakeWork();
   for (const FleetSoldOut::Move& move : work.moves) {
     if (!MoveLimbo(move)) return;

@@ -74,18 +74,31 @@ void FleetOrderRow::Add(const FleetOrderColumns& row) {
   int64_t state_number = 0;
   uint64_t sku = 0;
   int64_t quantity = 0;
-  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, version, sku, quantity) = row;
+  int64_t came_back = 0;
+  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, version, sku, quantity, came_back) = row;
   if (kind_number < 0 || kind_number > static_cast<int>(OrderKind::kRestock)) {
     damage = Concat("the kind ", kind_number);
   } else if (state_number < 0 || state_number > static_cast<int>(OrderState::kExpired)) {
     damage = Concat("the state ", state_number);
   } else if (quantity < 1 || quantity > kMaxUnits) {
     damage = Concat(quantity, " units");
+  } else if (came_back < 0 || came_back > quantity) {
+    damage = Concat(quantity, " units, of which ", came_back, " came back");
   } else {
     kind = static_cast<OrderKind>(kind_number);
     state = static_cast<OrderState>(state_number);
     lines[sku] = quantity;
+    if (came_back > 0) returned[sku] = came_back;
   }
+}
+
+int64_t FleetOrderRow::Left(uint64_t sku) const {
+  const auto found = returned.find(sku);
+  return lines.at(sku) - (found == returned.end() ? 0 : found->second);
+}
+
+bool FleetOrderRow::AllReturned() const {
+  return !returned.empty() && std::ranges::all_of(lines, [&](const auto& line) { return Left(line.first) == 0; });
 }
 
 int64_t FleetOrderRow::ExtensionUs(int64_t now, int64_t ttl, int64_t longest) const {

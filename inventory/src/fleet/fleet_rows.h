@@ -63,9 +63,9 @@ using FleetSkuTable = std::vector<FleetSkuColumns>;
 using FleetSkuRows = std::map<uint64_t, FleetSkuRow>;
 
 // Of a row of orders, and of one of its lines: the order's id, kind, state, buyer, created_at, ttl_us, at, version, the
-// SKU and the quantity.
+// SKU, the quantity, and how many of these units came back after the sale.
 using FleetOrderColumns =
-    std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, int64_t, uint64_t, int64_t>;
+    std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, int64_t, uint64_t, int64_t, int64_t>;
 
 // A row of orders, and its lines.
 struct FleetOrderRow {
@@ -73,13 +73,19 @@ struct FleetOrderRow {
   std::string damage = {};  // As that of a FleetSkuRow.
   OrderKind kind = OrderKind::kTake;
   OrderState state = OrderState::kHeld;
-  std::map<uint64_t, int64_t> lines = {};  // Quantities by SKU.
+  std::map<uint64_t, int64_t> lines = {};     // Quantities by SKU.
+  std::map<uint64_t, int64_t> returned = {};  // Those of them that came back after the sale, if any did.
   FleetHash buyer = {};
   int64_t created_at = 0;
   int64_t ttl_us = 0;
   int64_t at = 0;
-  int64_t version = 0;  // Raised by each transaction that changes the order.
+  int64_t version = 0;     // Raised by each transaction that changes the order.
+  bool is_change = false;  // The request id by which it was read is that of a change of it.
 
+  // Units of a line that have not come back.
+  int64_t Left(uint64_t sku) const;
+  // It was sold, and all of it came back.
+  bool AllReturned() const;
   // By how much later it expires, if it is held: see ExtensionUs() of order_rules.h. Any numbers may be in the row.
   int64_t ExtensionUs(int64_t now, int64_t ttl, int64_t longest) const;
   // A row for one of its lines.

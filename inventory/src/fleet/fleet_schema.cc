@@ -248,6 +248,17 @@ std::string OrdersSchema(const FleetTables& tables) {
                                                        "  quantity BIGINT NOT NULL,\n"
                                                        "  PRIMARY KEY (order_id, sku_id),\n  ",
                                                        kLinesKey)),
+                CreateTable(tables.changes,
+                            "  order_id BIGINT UNSIGNED NOT NULL,\n"
+                            "  version BIGINT NOT NULL,\n"
+                            "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                            "  quantity BIGINT NOT NULL,\n"
+                            "  kind TINYINT NOT NULL,\n"
+                            "  of_all TINYINT NOT NULL,\n"
+                            "  to_stock TINYINT NOT NULL,\n"
+                            "  request BINARY(16) NOT NULL,\n"
+                            "  at BIGINT NOT NULL,\n"
+                            "  PRIMARY KEY (order_id, version, sku_id)"),
                 CreateTable(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
                                                   "  buyer BINARY(16) NOT NULL,\n"
                                                   "  units BIGINT NOT NULL,\n"
@@ -378,9 +389,9 @@ absl::Status CheckFleetRights(MySqlConnection& connection, const FleetTables& ta
                   inserts(tables.skus), updates(tables.skus, "granted"), inserts(tables.stock),
                   updates(tables.stock, "units"), deletes(tables.stock), inserts(tables.requests),
                   inserts(tables.orders), updates(tables.orders, "state"), deletes(tables.orders),
-                  inserts(tables.order_lines), deletes(tables.order_lines), inserts(tables.buyers),
-                  updates(tables.buyers, "units"), deletes(tables.buyers), "DO (SELECT COUNT(*) FROM ",
-                  tables.forgotten, " WHERE FALSE)"),
+                  inserts(tables.order_lines), deletes(tables.order_lines), inserts(tables.changes),
+                  deletes(tables.changes), inserts(tables.buyers), updates(tables.buyers, "units"),
+                  deletes(tables.buyers), "DO (SELECT COUNT(*) FROM ", tables.forgotten, " WHERE FALSE)"),
            deadline)
       .status;
 }

@@ -18,8 +18,8 @@ namespace stockade::inventory_internal {
 // the tables and the oldest version of the code that may use them.
 // Version 2 added what local refusals need (mode, epoch, lease_us, limbo, latched, and the keys by_sku) and what Redis
 // segments need (nodes, redis_segments, fence, fills). Version 3 added how long a process wants orders to be kept, and
-// its last sign of life (retention_us, seen_at of lanes). Version 4 added the version of an order, and that of a lane's
-// code, by which processes of older code cannot register lanes.
+// its last sign of life (retention_us, seen_at of lanes). Version 4 added the version of an order, the changes of
+// orders that are sold, and the version of a lane's code, by which processes of older code cannot register lanes.
 inline constexpr int64_t kFleetSchemaVersion = 4;
 
 // The least max_allowed_packet of a server. No packet has more bytes.
@@ -29,6 +29,7 @@ inline constexpr size_t kLeastPacketBytes = size_t{4} << 20;
 static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&
               static_cast<int>(OrderState::kCancelled) == 2 && static_cast<int>(OrderState::kExpired) == 3);
 enum class OrderKind : uint8_t { kTake = 0, kReserve = 1, kBasket = 2, kRestock = 3 };
+enum class ChangeKind : uint8_t { kReturn = 0, kWriteOff = 1 };
 
 // `mode` of a SKU. tests/models/fleet_sold_out.pml is the model.
 enum class FleetMode : uint8_t {
@@ -64,6 +65,7 @@ struct FleetTables {
   std::string requests = Named("requests");
   std::string orders = Named("orders");
   std::string order_lines = Named("order_lines");
+  std::string changes = Named("changes");
   std::string buyers = Named("buyers");
   std::string forgotten = Named("forgotten");
   std::string nodes = Named("nodes");

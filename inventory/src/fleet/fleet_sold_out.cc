@@ -100,28 +100,47 @@ bool FleetSoldOut::NoteLimbo(uint64_t sku, const FleetLatch& latch) {
       return false;
     }
     limbo = {.epoch = latch.epoch, .units = latch.limbo, .due = due};
-    moved_.NotifyAll();  // An earlier epoch is over.
   }
+  EndWaits();  // An earlier epoch is over.
   return Schedule(due);
 }
 
 void FleetSoldOut::EndLimbo(uint64_t sku, int64_t epoch) {
-  const MutexLock lock(mutex_);
-  const auto found = limbo_.find(sku);
-  if (found == limbo_.end() || found->second.epoch > epoch) return;
-  limbo_.erase(found);
-  moved_.NotifyAll();
+  {
+    const MutexLock lock(mutex_);
+    const auto found = limbo_.find(sku);
+    if (found == limbo_.end() || found->second.epoch > epoch) return;
+    limbo_.erase(found);
+  }
+  EndWaits();
 }
 
 void FleetSoldOut::NoteMoved(const Move& move) { EndLimbo(move.sku, move.epoch); }
 
-void FleetSoldOut::AwaitMoved(const Move& move, Instant deadline) {
-  const MutexLock lock(mutex_);
-  for (;;) {
-    const auto found = limbo_.find(move.sku);
-    if (found == limbo_.end() || found->second.epoch != move.epoch || clock_.Now() >= deadline) return;
-    moved_.WaitUntil(clock_, mutex_, deadline);
+void FleetSoldOut::NotifyMoved(const Move& move, Instant deadline, absl::AnyInvocable<void()> done) {
+  {
+    const MutexLock lock(mutex_);
+    waits_.push_back({.move = move, .deadline = deadline, .done = std::move(done)});
+    next_work_ = std::min(next_work_, deadline);
   }
+  EndWaits();
+}
+
+void FleetSoldOut::EndWaits(bool all) {
+  std::vector<Wait> over;
+  {
+    const MutexLock lock(mutex_);
+    if (waits_.empty()) return;
+    const Instant now = clock_.Now();
+    std::erase_if(waits_, [&](Wait& wait) STOCKADE_REQUIRES(mutex_) {
+      const auto found = limbo_.find(wait.move.sku);
+      const bool is_moved = found == limbo_.end() || found->second.epoch != wait.move.epoch;
+      if (!all && !is_moved && now < wait.deadline) return false;
+      over.push_back(std::move(wait));
+      return true;
+    });
+  }
+  for (Wait& wait : over) wait.done();
 }
 
 bool FleetSoldOut::Schedule(Instant when) {
@@ -149,6 +168,7 @@ FleetSoldOut::Work FleetSoldOut::TakeWork() {
     }
     next_work_ = std::min(next_work_, limbo.due);
   }
+  for (const Wait& wait : waits_) next_work_ = std::min(next_work_, wait.deadline);
   for (auto entry = skus_.begin(); entry != skus_.end();) {
     Sku& sku = *entry->second;
     const absl::Duration lease = sku.lease_end - sku.sent;

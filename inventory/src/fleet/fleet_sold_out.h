@@ -29,7 +29,7 @@ struct FleetLatch {
 };
 
 // What a process remembers of SKUs that are sold out: under which leases it refuses requests without the ledger, and
-// which units in limbo it will put on sale again. Thread-safe; only AwaitMoved() blocks for long.
+// which units in limbo it will put on sale again. Thread-safe; no call blocks for long.
 //
 // A read of "latched" is a lease, which counts from when the read was sent. It says that nothing is for sale until the
 // lease ends, because units that come back stay in limbo for 1.1 leases from the first of them. The request ids that
@@ -82,8 +82,10 @@ class FleetSoldOut {
   size_t ids_left() const;
   // Limbo is on sale again, or the epoch is over.
   void NoteMoved(const Move& move);
-  // Blocks until then, or until `deadline`.
-  void AwaitMoved(const Move& move, Instant deadline);
+  // Calls `done` then, or at `deadline`; perhaps at once.
+  void NotifyMoved(const Move& move, Instant deadline, absl::AnyInvocable<void()> done);
+  // Calls those who need wait no longer, or all.
+  void EndWaits(bool all = false);
 
   struct Figures {
     int64_t leased_skus = 0;
@@ -106,6 +108,11 @@ class FleetSoldOut {
     // A request asked for the SKU since the lease was renewed.
     mutable std::atomic<bool> asked = false;
   };
+  struct Wait {
+    Move move;
+    Instant deadline;
+    absl::AnyInvocable<void()> done;
+  };
   struct Limbo {
     int64_t epoch = 0;
     int64_t units = 0;  // At the last read.
@@ -127,8 +134,8 @@ class FleetSoldOut {
   absl::flat_hash_map<uint64_t, std::unique_ptr<Sku>> skus_ STOCKADE_GUARDED_BY(leases_mutex_);
 
   mutable Mutex mutex_;  // Locked after leases_mutex_.
-  CondVar moved_;
   std::map<uint64_t, Limbo> limbo_ STOCKADE_GUARDED_BY(mutex_);
+  std::vector<Wait> waits_ STOCKADE_GUARDED_BY(mutex_);
   Instant next_work_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
 };
 

@@ -26,10 +26,15 @@ constexpr std::string_view kOfNodes = " AND segment>=1000000";
 // Of orders that one look reads: more than those of requests that are repeated as they were.
 constexpr size_t kMostLinesLooked = 2 * kMaxLines;
 
-// Of `orders` o, left-joined with `order_lines` l. A row for each line: FleetOrderColumns.
-constexpr std::string_view kOrderColumns =
-    "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,o.version,COALESCE(l.sku_id,o.sku_id),"
-    "COALESCE(l.quantity,o.quantity)";
+// Of `orders` o, left-joined with `order_lines` l. A row for each line: FleetOrderColumns, or NULL in all of them. Only
+// orders that are sold and were changed have units that came back, so no others look for them.
+std::string OrderColumns(const FleetTables& tables) {
+  return Concat(
+      "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,o.version,COALESCE(l.sku_id,o.sku_id),"
+      "COALESCE(l.quantity,o.quantity),IF(o.state=1 AND o.version>0,(SELECT CAST(COALESCE(SUM(c.quantity),0) AS SIGNED)"
+      " FROM ",
+      tables.changes, " c WHERE c.order_id=o.order_id AND c.sku_id=COALESCE(l.sku_id,o.sku_id)),0*o.state)");
+}
 
 std::string InSkus(std::span<const uint64_t> skus) { return Concat("sku_id IN (", absl::StrJoin(skus, ","), ")"); }
 
@@ -179,17 +184,24 @@ struct FleetScript::Writer {
     Add("UPDATE ", tables.stock, kByKey, " SET units=0,fence=fence+(segment>=", kFirstNodeSegment,
         ") WHERE sku_id=", it.sku, " AND segment>0");
   }
+  static std::string ById(std::string_view cases, std::string_view otherwise) {
+    return cases.empty() ? Concat(otherwise) : Concat("CASE order_id", cases, " ELSE ", otherwise, " END");
+  }
   // What a SKU is to be in.
   static std::string_view Open(bool or_draining) { return or_draining ? "mode<>1" : "mode=0"; }
   void operator()(const statements::ReturnUnits& it) {
     using Row = statements::ReturnUnits::Row;
     std::vector<uint64_t> all;
     std::vector<uint64_t> open;
+    std::vector<Row> written_off;
     std::vector<Row> removed;
     std::vector<Row> limbo;
     for (const Row& row : it.rows) {
       all.push_back(row.sku);
-      row.removed ? removed.push_back(row) : row.to_limbo ? limbo.push_back(row) : open.push_back(row.sku);
+      row.written_off ? written_off.push_back(row)
+      : row.removed   ? removed.push_back(row)
+      : row.to_limbo  ? limbo.push_back(row)
+                      : open.push_back(row.sku);
     }
     const auto lock = [&](std::span<const uint64_t> skus, std::string_view how) {
       Add("SELECT COUNT(*) INTO @locked FROM ", tables.skus, kByKey, " WHERE ", InSkus(skus), how);
@@ -200,6 +212,8 @@ struct FleetScript::Writer {
       lock(open, Concat(" AND removed=0 AND ", Open(it.draining_is_open), " LOCK IN SHARE MODE"));
       AddCondition("@locked=", open.size());
     }
+    UpdateJoined(written_off, {"sku_id", "units"}, tables.skus, "t.sku_id=d.sku_id", "t.granted=t.granted-d.units",
+                 &Row::sku, &Row::units);
     UpdateJoined(removed, {"sku_id", "units"}, tables.skus, "t.sku_id=d.sku_id AND t.removed=1",
                  "t.granted=t.granted-d.units", &Row::sku, &Row::units);
     UpdateJoined(limbo, {"sku_id", "epoch", "units"}, tables.skus,
@@ -223,13 +237,23 @@ struct FleetScript::Writer {
       const std::vector<OrderId>& of = by_state[state];
       return of.empty() ? std::string("FALSE") : Concat("order_id IN (", absl::StrJoin(of, ","), ")");
     };
-    const auto by_id = [](std::string_view cases, std::string_view otherwise) {
-      return cases.empty() ? Concat(otherwise) : Concat("CASE order_id", cases, " ELSE ", otherwise, " END");
-    };
     AddGuarded(it.rows.size(), "UPDATE ", tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
-               in(OrderState::kCancelled), ",2,IF(", in(OrderState::kHeld), ",0,3))),at=", by_id(ends, "@now"),
-               ",version=version+1 WHERE order_id IN (", ids, ") AND version=", by_id(versions, "0"),
+               in(OrderState::kCancelled), ",2,IF(", in(OrderState::kHeld), ",0,3))),at=", ById(ends, "@now"),
+               ",version=version+1 WHERE order_id IN (", ids, ") AND version=", ById(versions, "0"),
                " AND state=0 AND IF(", in(OrderState::kExpired), ",at<=@now,at>@now)");
+  }
+  void operator()(const statements::ChangeSold& it) {
+    AddGuarded(1, "UPDATE ", tables.orders, " SET at=@now,version=version+1 WHERE order_id=", it.id,
+               " AND version=", it.version, " AND state=1");
+  }
+  void operator()(const statements::InsertChange& it) {
+    std::string rows;
+    for (const auto& [sku, quantity, to_stock] : it.lines) {
+      PutRow(rows, it.id, it.version, sku, quantity, static_cast<int>(it.kind), it.of_all ? 1 : 0, to_stock ? 1 : 0,
+             it.request, "@now");
+    }
+    Add("INSERT INTO ", tables.changes, " (order_id,version,sku_id,quantity,kind,of_all,to_stock,request,at) VALUES ",
+        rows);
   }
   void operator()(const statements::CreditBuyers& it) {
     using Row = statements::BuyerRow;
@@ -329,9 +353,17 @@ struct FleetScript::Writer {
     for (const auto& [sku, units] : it.sold) {
       AddGuarded(1, "UPDATE ", tables.skus, " SET sold_forgotten=sold_forgotten+", units, " WHERE sku_id=", sku);
     }
-    const std::string these = Concat(" WHERE order_id IN (", absl::StrJoin(it.orders, ","), ")");
-    AddGuarded(it.orders.size(), "DELETE FROM ", tables.orders, these, " AND state<>0");
+    std::string ids;
+    std::string versions;  // Other than 0.
+    for (const auto& [id, version] : it.orders) {
+      Append(ids, ids.empty() ? "" : ",", id);
+      if (version != 0) Append(versions, " WHEN ", id, " THEN ", version);
+    }
+    const std::string these = Concat(" WHERE order_id IN (", ids, ")");
+    AddGuarded(it.orders.size(), "DELETE FROM ", tables.orders, these, " AND version=", ById(versions, "0"),
+               " AND state<>0");
     Add("DELETE FROM ", tables.order_lines, these);
+    if (!versions.empty()) Add("DELETE FROM ", tables.changes, these);
   }
 };
 
@@ -390,7 +422,7 @@ bool ReadOrderRows(FleetLane& lane, std::span<const OrderId> ids, FleetOrderRows
   std::vector<FleetOrderColumns> rows;
   std::vector<OrderId> large_ids;
   if (!Read(lane,
-            Concat("SELECT ", kOrderColumns, " FROM ", tables.orders, " o LEFT JOIN ", tables.order_lines,
+            Concat("SELECT ", OrderColumns(tables), " FROM ", tables.orders, " o LEFT JOIN ", tables.order_lines,
                    " l ON l.order_id=o.order_id WHERE ", where, large == nullptr ? "" : Concat(" AND ", small),
                    ";SELECT o.order_id FROM ", tables.orders, " o WHERE ",
                    large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ", kFleetNow),
@@ -422,10 +454,10 @@ bool ReadGrantRows(FleetLane& lane, const FleetGrantQuery& question, FleetGrantR
         absl::StrAppend(out, "(sku_id=", of.first, " AND buyer IN (", Hashes(of.second), "))");
       });
   const std::string requests_sql =
-      Concat("SELECT r.id,", kOrderColumns, " FROM ", tables.requests, " r LEFT JOIN ", tables.orders,
-             " o ON o.order_id=r.order_id LEFT JOIN ", tables.order_lines,
+      Concat("SELECT r.id,COALESCE(o.request<>r.id,0),", OrderColumns(tables), " FROM ", tables.requests,
+             " r LEFT JOIN ", tables.orders, " o ON o.order_id=r.order_id LEFT JOIN ", tables.order_lines,
              " l ON l.order_id=o.order_id WHERE r.id IN (", Hashes(question.requests), ") LIMIT ", kMostLinesLooked);
-  using Requests = std::vector<std::tuple<FleetHash, std::optional<FleetOrderColumns>>>;
+  using Requests = std::vector<std::tuple<FleetHash, bool, std::optional<FleetOrderColumns>>>;
   Requests early;
   if (!FleetRules::LooksOnce()) {
     (void)Read(lane, requests_sql, early);
@@ -445,30 +477,39 @@ bool ReadGrantRows(FleetLane& lane, const FleetGrantQuery& question, FleetGrantR
   for (const auto& [sku, buyer, units] : buyers) {
     rows.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
   }
-  for (const auto& [request, row] : FleetRules::LooksOnce() ? requests : early) {
+  for (const auto& [request, is_change, row] : FleetRules::LooksOnce() ? requests : early) {
     std::optional<FleetOrderRow>& order = rows.orders[request];
     if (!row.has_value()) continue;
     if (!order.has_value()) order.emplace();
     order->Add(*row);
+    order->is_change = is_change;
   }
   rows.is_cut = requests.size() >= kMostLinesLooked;
   return true;
 }
 
-bool ReadRequest(FleetLane& lane, const FleetHash& request, std::optional<uint64_t> fingerprint, bool& forgotten,
-                 OrderId& order) {
+bool ReadRequest(FleetLane& lane, const FleetHash& request, std::optional<uint64_t> fingerprint, FleetRequestRow& row) {
+  const FleetTables& tables = lane.tables();
   std::vector<int64_t> found;
-  std::vector<OrderId> ids;
+  std::vector<std::tuple<OrderId, bool>> rows;
   const std::vector<uint64_t> prints(fingerprint.has_value() ? 1 : 0, fingerprint.value_or(0));
   if (!Read(lane,
-            Concat("SELECT 1 FROM ", lane.tables().forgotten, " WHERE ", Fingerprints(prints), ";SELECT order_id FROM ",
-                   lane.tables().requests, " WHERE id=", FleetHashLiteral(request)),
-            found, ids)) {
+            Concat("SELECT 1 FROM ", tables.forgotten, " WHERE ", Fingerprints(prints),
+                   ";SELECT r.order_id,COALESCE(o.request<>r.id,0) FROM ", tables.requests, " r LEFT JOIN ",
+                   tables.orders, " o ON o.order_id=r.order_id WHERE r.id=", FleetHashLiteral(request)),
+            found, rows)) {
     return false;
   }
-  forgotten = !found.empty();
-  order = ids.empty() ? 0 : ids.front();
+  row.is_forgotten = !found.empty();
+  if (!rows.empty()) std::tie(row.order, row.is_change) = rows.front();
   return true;
+}
+
+bool ReadChange(FleetLane& lane, OrderId order, const FleetHash& request, FleetChange& change) {
+  return Read(lane,
+              Concat("SELECT kind,of_all,sku_id,quantity,to_stock FROM ", lane.tables().changes,
+                     " WHERE order_id=", order, " AND request=", FleetHashLiteral(request)),
+              change);
 }
 
 bool ReadTakers(FleetLane& lane, uint64_t sku, bool in_baskets, OrderId last, size_t most, FleetTakers& takers) {

@@ -79,9 +79,17 @@ struct FleetGrantRows {
   bool is_cut = false;
 };
 bool ReadGrantRows(FleetLane& lane, const FleetGrantQuery& question, FleetGrantRows& rows);
-// Reads what one id was used for. `order`: 0 if it was not used.
-bool ReadRequest(FleetLane& lane, const FleetHash& request, std::optional<uint64_t> fingerprint, bool& forgotten,
-                 OrderId& order);
+// Reads what one id was used for.
+struct FleetRequestRow {
+  bool is_forgotten = false;  // It is one of those that were forgotten before the fleet was imported.
+  OrderId order = 0;          // 0 if it was not used.
+  bool is_change = false;     // It is that of a change of the order.
+};
+bool ReadRequest(FleetLane& lane, const FleetHash& request, std::optional<uint64_t> fingerprint, FleetRequestRow& row);
+// Reads a change of an order: of each line the kind, whether it was of all, the SKU, the quantity, and whether the
+// units went to stock. No lines: there is no such change.
+using FleetChange = std::vector<std::tuple<int64_t, bool, uint64_t, int64_t, bool>>;
+bool ReadChange(FleetLane& lane, OrderId order, const FleetHash& request, FleetChange& change);
 // Reads the next `most` orders after `last` that took units of a SKU, and their request ids: baskets, or all others.
 using FleetTakers = std::vector<std::tuple<OrderId, FleetHash>>;
 bool ReadTakers(FleetLane& lane, uint64_t sku, bool in_baskets, OrderId last, size_t most, FleetTakers& takers);

@@ -20,8 +20,8 @@
 // fleet_sql.cc has the SQL.
 //
 // All transactions lock the rows of the tables in this order: lanes, skus, requests, existing orders, buyers, new
-// orders, order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has
-// locked the rows of their SKUs.
+// orders, order_lines, changes, stock; within a table ascending by primary key. A transaction that puts units into
+// stock has locked the rows of their SKUs.
 namespace stockade::inventory_internal {
 namespace statements {
 
@@ -76,6 +76,7 @@ struct ReturnUnits {
     bool removed;  // The units are withdrawn.
     bool to_limbo;
     int64_t epoch;
+    bool written_off = false;  // They are withdrawn, whether it is removed or not.
   };
   std::vector<Row> rows;
   bool draining_is_open = false;
@@ -91,11 +92,30 @@ struct EndOrders {
   };
   std::vector<Row> rows;
 };
+// Notes that an order is changed that is sold. Fails if it was changed since it was read.
+struct ChangeSold {
+  OrderId id;
+  int64_t version;  // As read.
+};
+// Inserts what an order's change took back, whose version is now `version`.
+struct InsertChange {
+  struct Line {
+    uint64_t sku;
+    int64_t quantity;
+    bool to_stock;
+  };
+  OrderId id;
+  int64_t version;
+  ChangeKind kind;
+  bool of_all;
+  FleetHash request;
+  std::vector<Line> lines;
+};
 // Takes from the units that buyers have.
 struct CreditBuyers {
   std::vector<BuyerRow> rows;
 };
-// Counts held units as sold, or as held no more, and adds `units` to a segment.
+// Counts held units as sold, or as held no more, and sold ones as sold no more. Adds `units` to a segment.
 struct SettleStock {
   struct Row {
     uint64_t sku;
@@ -158,20 +178,21 @@ struct MoveLimbo {
   uint64_t sku;
   std::optional<int64_t> epoch;
 };
-// Deletes orders that have ended, and counts the units that they sold.
+// Deletes orders that have ended, with their changes, and counts the units that they sold. Fails if one was changed
+// since it was read.
 struct Forget {
-  std::map<uint64_t, int64_t> sold;  // Units by SKU.
-  std::vector<OrderId> orders;
+  std::map<uint64_t, int64_t> sold;                 // Units by SKU.
+  std::vector<std::pair<OrderId, int64_t>> orders;  // And their versions.
 };
 
 }  // namespace statements
 
 using FleetStatement =
     std::variant<statements::InsertRequests, statements::ChargeBuyers, statements::InsertOrders, statements::Pay,
-                 statements::ReturnUnits, statements::EndOrders, statements::CreditBuyers, statements::SettleStock,
-                 statements::Restock, statements::SpreadUnits, statements::AddSku, statements::RemoveSku,
-                 statements::Reshard, statements::FillNode, statements::Latch, statements::MoveLimbo,
-                 statements::Forget>;
+                 statements::ReturnUnits, statements::EndOrders, statements::ChangeSold, statements::InsertChange,
+                 statements::CreditBuyers, statements::SettleStock, statements::Restock, statements::SpreadUnits,
+                 statements::AddSku, statements::RemoveSku, statements::Reshard, statements::FillNode,
+                 statements::Latch, statements::MoveLimbo, statements::Forget>;
 
 // The statements of one transaction. FleetOutcome has the tag of a statement that failed.
 struct FleetTagged {

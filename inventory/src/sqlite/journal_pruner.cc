@@ -20,6 +20,13 @@ absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, Jo
       {&pruner.delete_lines_, "DELETE FROM order_lines WHERE order_id = ?1"},
       {&pruner.delete_order_, "DELETE FROM orders WHERE order_id = ?1 AND state <> 'held' RETURNING request_id, buyer"},
       {&pruner.delete_restock_, "DELETE FROM restocks WHERE position = ?1 RETURNING request_id"},
+      {&pruner.find_later_change_, "SELECT 1 FROM changes WHERE order_id = ?1 AND position > ?2 LIMIT 1"},
+      {&pruner.keep_order_, "UPDATE orders SET end_folded = 1 WHERE order_id = ?1"},
+      {&pruner.lines_left_, kLinesLeft},
+      {&pruner.find_changes_, "SELECT request_id, change_id FROM changes WHERE order_id = ?1"},
+      {&pruner.delete_change_lines_,
+       "DELETE FROM change_lines WHERE position IN (SELECT position FROM changes WHERE order_id = ?1)"},
+      {&pruner.delete_changes_, "DELETE FROM changes WHERE order_id = ?1"},
       {&pruner.add_bought_,
        "INSERT INTO bought(sku, buyer, units) SELECT sku, ?2, ?3 FROM skus "
        "WHERE sku = ?1 AND per_buyer_limit > 0 AND removed = 0 "
@@ -73,6 +80,9 @@ absl::StatusOr<std::vector<uint64_t>> JournalPruner::Step(int64_t before_us, uin
 
 absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
   Fold fold{.end = start_.position};
+  const absl::StatusOr<int64_t> changes = database_->QueryInt("SELECT EXISTS (SELECT 1 FROM changes)");
+  if (!changes.ok()) return changes.status();
+  has_changes_ = *changes != 0;
   absl::StatusOr<JournalReader> journal = JournalReader::Create(*database_, fold.end, fold.end + kStep);
   if (!journal.ok()) return journal.status();
   absl::StatusOr<bool> next;
@@ -92,7 +102,7 @@ absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
 
 absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
   for (const OrderLine& line : row.lines) {
-    fold.skus[line.sku].Add(TransferOf(row.kind, !Removed(line.sku, fold)), line.quantity);
+    fold.skus[line.sku].moved.Add(TransferOf(row.kind, !Removed(line.sku, fold)), line.quantity);
   }
   if (const std::optional<OrderState> state = StateAfter(row.kind); state.has_value()) {
     return state == OrderState::kHeld ? absl::OkStatus() : ForgetOrder(row, fold);
@@ -103,22 +113,54 @@ absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
   return delete_bought_.With(row.lines[0].sku).Run();
 }
 
-absl::Status JournalPruner::ForgetOrder(const JournalRow& ending, Fold& fold) {
-  if (ending.basket) {
-    if (absl::Status status = delete_lines_.With(ending.order_id).Run(); !status.ok()) return status;
-  }
-  const absl::StatusOr<bool> row = delete_order_.With(ending.order_id).Step();
+absl::Status JournalPruner::ForgetOrder(const JournalRow& last, Fold& fold) {
+  const absl::StatusOr<bool> comes_back = ComesBackLater(last);
+  if (!comes_back.ok()) return comes_back.status();
+  const bool is_return = IsReturn(last.kind);
+  if (*comes_back) return is_return ? absl::OkStatus() : keep_order_.With(last.order_id).Run();
+  OrderLines left = last.lines;
+  absl::Status status = is_return ? ForgetChanges(last.order_id, fold, left) : absl::OkStatus();
+  if (status.ok() && (last.basket || is_return)) status = delete_lines_.With(last.order_id).Run();
+  if (!status.ok()) return status;
+  const absl::StatusOr<bool> row = delete_order_.With(last.order_id).Step();
   if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", ending.order_id, ", which has not ended"));
+  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", last.order_id, ", which has not ended"));
   fold.requests.push_back(fingerprint_(delete_order_.Text(0)));
-  fold.last_id = std::max(fold.last_id, ending.order_id);
+  fold.last_id = std::max(fold.last_id, last.order_id);
   const std::string buyer(delete_order_.Text(1));
-  absl::Status status = delete_order_.Run();
-  if (StateAfter(ending.kind) != OrderState::kSold) return status;
-  for (const OrderLine& line : ending.lines) {
+  status = delete_order_.Run();
+  if (StateAfter(last.kind) != OrderState::kSold) return status;
+  for (const OrderLine& line : left) {
+    fold.skus[line.sku].sold_forgotten += line.quantity;
     if (status.ok()) status = add_bought_.With(line.sku, buyer, line.quantity).Run();
   }
   return status;
+}
+
+absl::StatusOr<bool> JournalPruner::ComesBackLater(const JournalRow& row) {
+  if (!has_changes_) return false;
+  const absl::StatusOr<bool> found = find_later_change_.With(row.order_id, row.position).Step();
+  if (found.ok() && *found) (void)find_later_change_.Run();
+  return found;
+}
+
+absl::Status JournalPruner::ForgetChanges(uint64_t order_id, Fold& fold, OrderLines& left) {
+  left.clear();
+  lines_left_.With(order_id);
+  absl::StatusOr<bool> row;
+  while ((row = lines_left_.Step()).ok() && *row) {
+    if (lines_left_.Int(1) == 0) continue;
+    left.push_back({.sku = std::string(lines_left_.Text(0)), .quantity = lines_left_.Int(1)});
+  }
+  if (!row.ok()) return row.status();
+  find_changes_.With(order_id);
+  while ((row = find_changes_.Step()).ok() && *row) {
+    fold.requests.push_back(fingerprint_(find_changes_.Text(0)));
+    fold.last_id = std::max(fold.last_id, static_cast<uint64_t>(find_changes_.Int(1)));
+  }
+  if (!row.ok()) return row.status();
+  absl::Status status = delete_change_lines_.With(order_id).Run();
+  return status.ok() ? delete_changes_.With(order_id).Run() : status;
 }
 
 absl::Status JournalPruner::ForgetRestock(const JournalRow& row, Fold& fold) {
@@ -133,7 +175,8 @@ absl::Status JournalPruner::ForgetRestock(const JournalRow& row, Fold& fold) {
 absl::Status JournalPruner::Write(const Fold& fold) {
   absl::Status status;
   for (const auto& [sku, change] : fold.skus) {
-    status = update_sku_.With(sku, change.granted(), change.available, Removed(sku, fold), change.sold).Run();
+    const auto& [moved, sold_forgotten] = change;
+    status = update_sku_.With(sku, moved.granted(), moved.available, Removed(sku, fold), sold_forgotten).Run();
     if (!status.ok()) return status;
   }
   if (!fold.requests.empty()) {

@@ -46,9 +46,13 @@ class JournalPruner {
   uint64_t start() const { return start_.position; }
 
  private:
+  struct OfSku {
+    Balance moved = {};  // What a step adds to where the journal begins.
+    int64_t sold_forgotten = 0;
+  };
   struct Fold {
-    uint64_t end = 0;                          // The last position.
-    std::map<std::string, Balance> skus = {};  // What a step adds to where the journal begins.
+    uint64_t end = 0;  // The last position.
+    std::map<std::string, OfSku> skus = {};
     std::set<std::string> removed = {};
     std::vector<uint64_t> requests = {};  // Fingerprints.
     uint64_t last_id = 0;
@@ -60,8 +64,11 @@ class JournalPruner {
   absl::StatusOr<bool> IsDue(int64_t before_us, uint64_t last_position);
   absl::StatusOr<Fold> FoldRows(int64_t before_us);
   absl::Status FoldRow(const JournalRow& row, Fold& fold);
-  // By the row that ends it.
-  absl::Status ForgetOrder(const JournalRow& ending, Fold& fold);
+  // By its last row in the journal, which ends it, or is a return. Others that end an order are kept.
+  absl::Status ForgetOrder(const JournalRow& last, Fold& fold);
+  absl::StatusOr<bool> ComesBackLater(const JournalRow& row);
+  // With its changes. Sets `left` to what has not come back.
+  absl::Status ForgetChanges(uint64_t order_id, Fold& fold, OrderLines& left);
   absl::Status ForgetRestock(const JournalRow& row, Fold& fold);
   absl::Status Write(const Fold& fold);
   bool Removed(const std::string& sku, const Fold& fold) const {
@@ -72,11 +79,18 @@ class JournalPruner {
   JournalStart start_;
   RequestFingerprint fingerprint_;
   int64_t not_due_us_ = INT64_MIN;  // Nothing is due before it is older than this.
+  bool has_changes_ = false;        // At the last step.
 
   SqliteStatement find_row_;
   SqliteStatement delete_lines_;
   SqliteStatement delete_order_;
   SqliteStatement delete_restock_;
+  SqliteStatement find_later_change_;
+  SqliteStatement keep_order_;
+  SqliteStatement lines_left_;
+  SqliteStatement find_changes_;
+  SqliteStatement delete_change_lines_;
+  SqliteStatement delete_changes_;
   SqliteStatement add_bought_;
   SqliteStatement delete_bought_;
   SqliteStatement update_sku_;

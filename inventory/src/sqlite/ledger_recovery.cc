@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ledger_rows.h"
+#include "returned_units.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -78,7 +79,7 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows = database.Prepare(
       Concat("SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
              "settled_at_us, position, ",
-             *version < 5 ? "0" : "extended_us", " FROM orders ORDER BY order_id"));
+             *version < 5 ? "0, 0" : "extended_us, end_folded", " FROM orders ORDER BY order_id"));
   if (!rows.ok()) return rows.status();
   absl::StatusOr<LineReader> lines = LineReader::Create(
       database, "SELECT order_id, sku, quantity FROM order_lines ORDER BY order_id, line", "order_lines");
@@ -107,9 +108,37 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
     if (!rows->IsNull(9)) order.ended_at = absl::FromUnixMicros(rows->Int(9));
     tables.start.granted_at.push_back(static_cast<uint64_t>(rows->Int(10)));
     order.extended = absl::Microseconds(rows->Int(11));
+    tables.start.end_folded.push_back(rows->Int(12) != 0);
     tables.to.state.orders.push_back(std::move(order));
   }
   return row.ok() ? lines->ExpectEnd() : row.status();
+}
+
+absl::Status ReadChanges(SqliteDatabase& database, Tables& tables) {
+  const absl::StatusOr<int64_t> version = database.QueryInt("PRAGMA user_version");
+  if (!version.ok() || *version < 5) return version.status();
+  absl::StatusOr<SqliteStatement> rows = database.Prepare(
+      "SELECT position, change_id, request_id, order_id, kind, of_all, at_us, sku, quantity, to_stock "
+      "FROM changes LEFT JOIN change_lines USING (position) ORDER BY position, line");
+  if (!rows.ok()) return rows.status();
+  absl::StatusOr<bool> row;
+  while ((row = rows->Step()).ok() && *row) {
+    const auto position = static_cast<uint64_t>(rows->Int(0));
+    if (tables.start.changed_at.empty() || tables.start.changed_at.back() != position) {
+      tables.start.changed_at.push_back(position);
+      tables.to.state.changes.push_back(
+          {.change_id = static_cast<uint64_t>(rows->Int(1)),
+           .kind = rows->Text(4) == KindName(Kind::kWriteOff) ? Kind::kWriteOff : Kind::kReturn,
+           .order_id = static_cast<uint64_t>(rows->Int(3)),
+           .request_id = std::string(rows->Text(2)),
+           .of_all = rows->Int(5) != 0,
+           .at = absl::FromUnixMicros(rows->Int(6))});
+    }
+    if (rows->IsNull(7)) continue;
+    tables.to.state.changes.back().lines.push_back(
+        {.sku = std::string(rows->Text(7)), .quantity = rows->Int(8), .to_stock = rows->Int(9) != 0});
+  }
+  return row.status();
 }
 
 absl::Status ReadRestocks(SqliteDatabase& database, Tables& tables) {
@@ -171,7 +200,7 @@ absl::Status CheckBought(const RecoveredLedger& ledger) {
   return absl::OkStatus();
 }
 
-// Of those in the tables of orders and of restocks. DataLoss: one is there twice.
+// Of those in the tables of orders, changes and restocks. DataLoss: one is there twice.
 absl::Status FingerprintRequests(RecoveredLedger& ledger) {
   const RequestFingerprint fingerprint(ledger.key);
   const auto for_each = [&](const auto& visit) {
@@ -179,8 +208,11 @@ absl::Status FingerprintRequests(RecoveredLedger& ledger) {
     for (const LedgerState::Restock& restock : ledger.state.restocks) {
       visit("restock ", restock.order_id, restock.request_id);
     }
+    for (const LedgerState::Change& change : ledger.state.changes) {
+      visit("return ", change.change_id, change.request_id);
+    }
   };
-  ledger.requests.reserve(ledger.state.orders.size() + ledger.state.restocks.size());
+  ledger.requests.reserve(ledger.state.orders.size() + ledger.state.restocks.size() + ledger.state.changes.size());
   std::vector<uint64_t> repeated;
   for_each([&](std::string_view, uint64_t, const std::string& request_id) {
     const uint64_t request = fingerprint(request_id);
@@ -220,20 +252,38 @@ absl::Status JournalReplay::Begin() {
     if (start.available < 0) return bad("SKU '", sku.sku, "' has ", sku.granted, " granted, but more units are sold");
     balances_.Begin(sku.sku, start);
   }
+  // All of them are right; those before the start have been applied there.
+  const std::span<const LedgerState::Change> changes = shown_.changes;
+  const absl::StatusOr<ReturnedUnits> all = ReturnedUnits::Of(shown_.orders, changes);
+  if (!all.ok()) return all.status();
+  const auto& positions = start_.changed_at;
+  next_change_ = static_cast<size_t>(std::ranges::upper_bound(positions, start_.position) - positions.begin());
+  const absl::StatusOr<ReturnedUnits> returned = ReturnedUnits::Of(shown_.orders, changes.first(next_change_));
+  std::set<uint64_t> come_back_later;
+  for (const LedgerState::Change& change : changes.subspan(next_change_)) come_back_later.insert(change.order_id);
   for (size_t i = 0; i < shown_.orders.size(); ++i) {
-    if (start_.granted_at[i] > start_.position) continue;
-    // It has not ended there, or it were gone.
+    if (start_.granted_at[i] > start_.position) {
+      if (start_.end_folded[i]) return bad("order ", shown_.orders[i].order_id, " has ended before it was granted");
+      continue;
+    }
+    // It has not ended there, or units of it came back later, or it were gone.
     const LedgerState::Order& order = shown_.orders[i];
-    states_[i] = OrderState::kHeld;
+    states_[i] = start_.end_folded[i] ? OrderState::kSold : OrderState::kHeld;
+    if (start_.end_folded[i] && !come_back_later.contains(order.order_id)) {
+      return bad("order ", order.order_id, " has ended, and is still there");
+    }
     for (const OrderLine& line : order.lines) {
-      const absl::Status taken = balances_.Apply(Kind::kReserve, line.sku, line.quantity).status();
+      const int64_t units = line.quantity - returned->OfLine(order.order_id, line.sku);
+      if (units == 0) continue;
+      absl::Status taken = balances_.Apply(Kind::kReserve, line.sku, units).status();
+      if (taken.ok() && start_.end_folded[i]) taken = balances_.Apply(Kind::kCommit, line.sku, units).status();
       if (!taken.ok()) return bad("order ", order.order_id, ": ", taken.message());
     }
   }
   for (const ReplayStart::Sku& sku : start_.skus) {
     if (const int64_t left = balances_.Find(sku.sku)->available; left != sku.available) {
       return bad("SKU '", sku.sku, "': start_available is ", sku.available, ", but start_granted ", sku.granted,
-                 " less sold_forgotten ", sold[sku.sku], " less the units held there is ", left);
+                 " less sold_forgotten ", sold[sku.sku], " less the units of orders there is ", left);
     }
     if (!sku.removed) continue;
     // All that it had left is gone with it.
@@ -249,7 +299,9 @@ absl::Status JournalReplay::Apply(const JournalRow& row) {
     return absl::DataLossError(Concat("journal: position ", last_position_ + 1, " is missing"));
   }
   last_position_ = row.position;
-  absl::Status status = StateAfter(row.kind).has_value() ? CheckOrder(row) : CheckRestock(row);
+  absl::Status status = IsReturn(row.kind)                 ? CheckReturn(row)
+                        : StateAfter(row.kind).has_value() ? CheckOrder(row)
+                                                           : CheckRestock(row);
   for (const OrderLine& line : row.lines) {
     if (status.ok()) status = balances_.Apply(row.kind, line.sku, line.quantity).status();
   }
@@ -286,6 +338,29 @@ absl::Status JournalReplay::CheckRestock(const JournalRow& row) {
   }
   if (restock.at != absl::FromUnixMicros(row.at_us)) return differs("has another time in the table of restocks");
   ++next_restock_;
+  return absl::OkStatus();
+}
+
+absl::Status JournalReplay::CheckReturn(const JournalRow& row) {
+  const auto differs = [&](std::string_view what) {
+    return absl::DataLossError(Concat("return of order ", row.order_id, " ", what));
+  };
+  if (next_change_ == shown_.changes.size()) return differs("is not in the table of changes");
+  const LedgerState::Change& change = shown_.changes[next_change_];
+  if (start_.changed_at[next_change_] != row.position || change.order_id != row.order_id || change.kind != row.kind) {
+    return differs("is not the next one in the table of changes");
+  }
+  const auto is_same = [&](const ReturnedLine& a, const OrderLine& b) {
+    const Balance* const balance = balances_.Find(b.sku);
+    const bool on_sale = balance != nullptr && balance->on_sale;
+    return a.sku == b.sku && a.quantity == b.quantity &&
+           a.to_stock == (TransferOf(row.kind, on_sale).to == Account::kAvailable);
+  };
+  if (!std::ranges::equal(change.lines, row.lines, is_same)) return differs("has other units in the table of changes");
+  if (change.at != absl::FromUnixMicros(row.at_us)) return differs("has another time in the table of changes");
+  const LedgerState::Order* const order = FindOrder(row.order_id);  // There: ReturnedUnits has found it.
+  if (states_[static_cast<size_t>(order - shown_.orders.data())] != OrderState::kSold) return differs("is not sold");
+  ++next_change_;
   return absl::OkStatus();
 }
 
@@ -331,6 +406,9 @@ absl::Status JournalReplay::Finish() const {
     return absl::DataLossError(Concat("order ", order.order_id, " is ", StateName(order.state), ", but ", by_journal,
                                       " according to the journal"));
   }
+  if (next_change_ != shown_.changes.size()) {
+    return absl::DataLossError(Concat("return ", shown_.changes[next_change_].change_id, " is not in the journal"));
+  }
   if (next_restock_ != shown_.restocks.size()) {
     return absl::DataLossError(Concat("restock ", shown_.restocks[next_restock_].order_id, " is not in the journal"));
   }
@@ -357,7 +435,7 @@ absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   RecoveredLedger recovered;
   Tables tables{.to = recovered};
   absl::Status status = CheckFile(database);
-  for (const auto read : {ReadLedger, ReadSkus, ReadOrders, ReadRestocks, ReadBought, ReadForgotten}) {
+  for (const auto read : {ReadLedger, ReadSkus, ReadOrders, ReadChanges, ReadRestocks, ReadBought, ReadForgotten}) {
     if (status.ok()) status = read(database, tables);
   }
   if (status.ok()) status = FingerprintRequests(recovered);

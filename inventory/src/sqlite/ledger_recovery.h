@@ -31,6 +31,8 @@ struct ReplayStart {
   };
   std::vector<Sku> skus = {};
   std::vector<uint64_t> granted_at = {};    // Of shown.orders: the position of each one's grant.
+  std::vector<bool> end_folded = {};        // Of shown.orders: it was sold there, and units of it came back later.
+  std::vector<uint64_t> changed_at = {};    // Of shown.changes: their positions, which ascend.
   std::vector<uint64_t> restocked_at = {};  // Of shown.restocks: their positions, which ascend.
 };
 
@@ -63,6 +65,8 @@ class JournalReplay {
   const LedgerState::Order* FindOrder(uint64_t order_id) const;
   // That a restock with a request id is the next one in the table of restocks.
   absl::Status CheckRestock(const JournalRow& row);
+  // That a return is the next one in the table of changes.
+  absl::Status CheckReturn(const JournalRow& row);
   // That the order may get this row next, and is shown with it.
   absl::Status CheckOrder(const JournalRow& row);
 
@@ -72,6 +76,7 @@ class JournalReplay {
   std::vector<bool> extended_;                     // Of shown_.orders: the journal so far extends it.
   Balances balances_;
   size_t next_restock_ = 0;  // Of shown_.restocks.
+  size_t next_change_ = 0;   // Of shown_.changes.
   uint64_t last_position_;
 };
 
@@ -80,7 +85,7 @@ struct RecoveredLedger {
   FingerprintKey key = {};
   JournalStart start;
   Balances balances;                       // Of state.skus.
-  absl::flat_hash_set<uint64_t> requests;  // Fingerprints of the request ids of state.orders and .restocks.
+  absl::flat_hash_set<uint64_t> requests;  // Fingerprints of the request ids of state.orders, .changes and .restocks.
   uint64_t last_position = 0;              // 0: there never was a record.
   int64_t session = 0;                     // Of the last that wrote to it.
 };

@@ -31,6 +31,11 @@ namespace {
 // row inserted among others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire.
 // NULL in expires_at_us and ttl_us means never. A held order expires extended_us later than expires_at_us says.
 //
+// A return is in changes, under its position, as long as its order, which goes with its last return: with the row of
+// the journal that comes last. The row of the journal has the id of the order that it changes. orders.end_folded: the
+// order was sold before the start of the journal, and units of it came back later. The units of an order above are less
+// those that came back. change_lines.to_stock: they were not withdrawn.
+//
 // A restock that had a request id is in restocks, under its position. Its row of the journal has an order_id, which
 // belongs to no order, so that neither row can go without the other. Its request id is forgotten like that of an order.
 //
@@ -75,6 +80,7 @@ CREATE TABLE orders(
   settled_at_us INTEGER,
   position INTEGER PRIMARY KEY CHECK (position > 0),
   extended_us INTEGER NOT NULL DEFAULT 0 CHECK (extended_us >= 0),
+  end_folded INTEGER NOT NULL DEFAULT 0 CHECK (end_folded = 0 OR (end_folded = 1 AND state = 'sold')),
   CHECK ((sku IS NULL) = (quantity IS NULL)),
   CHECK ((settled_at_us IS NULL) = (state = 'held')),
   CHECK (reserved = 1 OR (state = 'sold' AND sku IS NOT NULL AND expires_at_us IS NULL AND ttl_us IS NULL))
@@ -99,6 +105,8 @@ CREATE TABLE journal(
     WHEN 'take' THEN order_id IS NOT NULL AND sku IS NOT NULL
     WHEN 'commit' THEN order_id IS NOT NULL
     WHEN 'extend' THEN order_id IS NOT NULL
+    WHEN 'return' THEN order_id IS NOT NULL
+    WHEN 'write_off' THEN order_id IS NOT NULL
     WHEN 'expire' THEN order_id IS NOT NULL
     WHEN 'cancel' THEN order_id IS NOT NULL
     WHEN 'reserve_basket' THEN order_id IS NOT NULL AND sku IS NULL
@@ -134,9 +142,31 @@ CREATE TABLE forgotten(
 ) STRICT;
 )sql";
 
+// Those that version 5 added.
+constexpr char kChangeTables[] = R"sql(
+CREATE TABLE changes(
+  position INTEGER PRIMARY KEY CHECK (position > 0),
+  change_id INTEGER NOT NULL UNIQUE CHECK (change_id > 0),
+  request_id TEXT NOT NULL,
+  order_id INTEGER NOT NULL REFERENCES orders(order_id),
+  kind TEXT NOT NULL CHECK (kind = 'return' OR kind = 'write_off'),
+  of_all INTEGER NOT NULL CHECK (of_all IN (0, 1)),
+  at_us INTEGER NOT NULL
+) STRICT;
+CREATE INDEX changes_of_order ON changes(order_id);
+CREATE TABLE change_lines(
+  position INTEGER NOT NULL REFERENCES changes(position),
+  line INTEGER NOT NULL CHECK (line > 0),
+  sku TEXT NOT NULL REFERENCES skus(sku),
+  quantity INTEGER NOT NULL CHECK (quantity > 0),
+  to_stock INTEGER NOT NULL CHECK (to_stock IN (0, 1)),
+  PRIMARY KEY (position, line)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 absl::Status MakeTables(SqliteDatabase& database) {
   const std::string script = Concat(
-      "BEGIN IMMEDIATE;", kTables, "INSERT INTO ledger VALUES(1, 0, 0, randomblob(16), 0);",
+      "BEGIN IMMEDIATE;", kTables, kChangeTables, "INSERT INTO ledger VALUES(1, 0, 0, randomblob(16), 0);",
       "PRAGMA application_id = ", kLedgerApplicationId, "; PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
   absl::Status made = database.Execute(script.c_str());
   return made.ok() ? made : database.RollBackAfter(std::move(made));
@@ -153,7 +183,7 @@ constexpr Named<Kind> kKinds[] = {
     {Kind::kAddSku, "add_sku"},  {Kind::kRestock, "restock"}, {Kind::kRemoveSku, "remove_sku"},
     {Kind::kReserve, "reserve"}, {Kind::kTake, "take"},       {Kind::kReserveBasket, "reserve_basket"},
     {Kind::kCommit, "commit"},   {Kind::kCancel, "cancel"},   {Kind::kExpire, "expire"},
-    {Kind::kExtend, "extend"},
+    {Kind::kExtend, "extend"},   {Kind::kReturn, "return"},   {Kind::kWriteOff, "write_off"},
 };
 constexpr Named<OrderState> kStates[] = {
     {OrderState::kHeld, "held"},
@@ -231,9 +261,12 @@ absl::Status MigrateLedgerFile(SqliteDatabase& database) {
   const std::string script =
       Concat("BEGIN IMMEDIATE;",
              "ALTER TABLE orders ADD COLUMN extended_us INTEGER NOT NULL DEFAULT 0 CHECK (extended_us >= 0);",
-             "PRAGMA writable_schema = ON;",
+             "ALTER TABLE orders ADD COLUMN end_folded INTEGER NOT NULL DEFAULT 0 CHECK (end_folded = 0 OR (end_folded "
+             "= 1 AND state = 'sold'));",
+             kChangeTables, "PRAGMA writable_schema = ON;",
              "UPDATE sqlite_schema SET sql = replace(sql, 'WHEN ''expire''', 'WHEN ''extend'' THEN order_id IS NOT "
-             "NULL\n    WHEN ''expire''') WHERE name = 'journal';",
+             "NULL\n    WHEN ''return'' THEN order_id IS NOT NULL\n    WHEN ''write_off'' THEN order_id IS NOT NULL\n"
+             "    WHEN ''expire''') WHERE name = 'journal';",
              "PRAGMA schema_version = ", *schema + 2, "; PRAGMA writable_schema = RESET;",
              "PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
   absl::Status migrated = database.Execute(script.c_str());

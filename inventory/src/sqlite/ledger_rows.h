@@ -41,6 +41,13 @@ inline constexpr int64_t kLedgerSchemaVersion = 5;
 // Files of this one are read as they are, and become those of the present one: by MigrateLedgerFile().
 inline constexpr int64_t kOldestLedgerSchemaVersion = 4;
 
+// Selects each SKU of the order ?1, if it is sold, and how many units of it have not come back.
+inline constexpr std::string_view kLinesLeft =
+    "SELECT of_order.sku, of_order.quantity - coalesce((SELECT sum(l.quantity) FROM changes JOIN change_lines l USING "
+    "(position) WHERE changes.order_id = ?1 AND l.sku = of_order.sku), 0) FROM (SELECT sku, quantity FROM orders WHERE "
+    "order_id = ?1 AND state = 'sold' AND sku IS NOT NULL UNION ALL SELECT l.sku, l.quantity FROM orders JOIN "
+    "order_lines l USING (order_id) WHERE order_id = ?1 AND state = 'sold') of_order";
+
 // Makes the tables in an empty file, if `fresh`. FailedPrecondition: a file that is no ledger, or one of another
 // version, or an empty database; left as it is.
 absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh);

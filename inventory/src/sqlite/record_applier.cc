@@ -1,5 +1,7 @@
 #include "record_applier.h"
 
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "ledger_rows.h"
@@ -69,9 +71,19 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, Ba
        "WHERE order_id = ?2 RETURNING sku, quantity"},
       {&applier.insert_restock_,
        "INSERT INTO restocks(order_id, request_id, sku, quantity, at_us, position) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"},
+      {&applier.lines_left_, kLinesLeft},
+      {&applier.insert_change_,
+       "INSERT INTO changes(position, change_id, request_id, order_id, kind, of_all, at_us) "
+       "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"},
+      {&applier.insert_change_line_,
+       "INSERT INTO change_lines(position, line, sku, quantity, to_stock) VALUES(?1, ?2, ?3, ?4, ?5)"},
+      {&applier.insert_returned_lines_,
+       "INSERT INTO journal_lines(position, line, sku, quantity) SELECT position, line, sku, quantity "
+       "FROM change_lines WHERE position = ?1"},
       {&applier.find_request_,
        "SELECT order_id FROM orders WHERE request_id = ?1 UNION ALL "
-       "SELECT order_id FROM restocks WHERE request_id = ?1"},
+       "SELECT order_id FROM restocks WHERE request_id = ?1 UNION ALL "
+       "SELECT order_id FROM changes WHERE request_id = ?1"},
   };
   for (const auto& [statement, sql] : statements) {
     absl::StatusOr<SqliteStatement> prepared = database.Prepare(sql);
@@ -115,6 +127,7 @@ absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place 
 
 absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
   if (absl::Status within = CheckLimits(record); !within.ok()) return within;
+  if (IsReturn(record.kind)) return WriteReturn(record, place);
   const std::optional<OrderState> state = StateAfter(record.kind);
   if (state.has_value() && !IsGrant(record.kind)) return ChangeOrder(record, *state, place);
   if (record.lines.empty() || (record.lines.size() > 1 && record.kind != Kind::kReserveBasket)) {
@@ -137,6 +150,48 @@ absl::Status RecordApplier::WriteRestock(const LedgerRecord& record, Place place
   const OrderLine& line = record.lines[0];
   return insert_restock_.With(record.order_id, record.request_id, line.sku, line.quantity, place.at_us, place.position)
       .Run();
+}
+
+absl::Status RecordApplier::WriteReturn(const LedgerRecord& record, Place place) {
+  absl::Status status = CheckLeft(record);
+  if (status.ok()) status = AddRequest(record.request_id);
+  if (status.ok()) {
+    status = insert_change_
+                 .With(place.position, record.change_id, record.request_id, record.order_id, KindName(record.kind),
+                       record.of_all, place.at_us)
+                 .Run();
+  }
+  int64_t number = 0;
+  for (const OrderLine& line : record.lines) {
+    if (!status.ok()) return status;
+    const Balance* const balance = balances_.Find(line.sku);
+    const bool to_stock = TransferOf(record.kind, balance != nullptr && balance->on_sale).to == Account::kAvailable;
+    status = insert_change_line_.With(place.position, ++number, line.sku, line.quantity, to_stock).Run();
+    if (status.ok()) status = Move(record, line);
+  }
+  const bool is_single = record.lines.size() == 1;
+  if (status.ok()) status = WriteJournal(record, place, is_single ? record.lines.data() : nullptr);
+  return status.ok() && !is_single ? insert_returned_lines_.With(place.position).Run() : status;
+}
+
+absl::Status RecordApplier::CheckLeft(const LedgerRecord& record) {
+  std::map<std::string, int64_t, std::less<>> left;
+  lines_left_.With(record.order_id);
+  absl::StatusOr<bool> row;
+  while ((row = lines_left_.Step()).ok() && *row) left.emplace(lines_left_.Text(0), lines_left_.Int(1));
+  if (!row.ok()) return row.status();
+  if (left.empty() || record.lines.empty()) {
+    return absl::FailedPreconditionError(left.empty() ? "no such order is sold" : "a return without lines");
+  }
+  for (const auto& [sku, units] : record.lines) {
+    int64_t& of_sku = left[sku];
+    if (units < 1 || units > of_sku) {
+      return absl::FailedPreconditionError(
+          Concat(units, " units of SKU '", sku, "' come back, of which the order has ", of_sku, " left"));
+    }
+    of_sku -= units;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RecordApplier::ChangeOrder(const LedgerRecord& record, OrderState state, Place place) {

@@ -53,6 +53,9 @@ class RecordApplier {
   // Moves the units of a line, and writes what has changed in the SKU's row.
   absl::Status Move(const LedgerRecord& record, const OrderLine& line);
   absl::Status WriteRestock(const LedgerRecord& record, Place place);
+  absl::Status WriteReturn(const LedgerRecord& record, Place place);
+  // OK: the order is sold, and has the units of the record left.
+  absl::Status CheckLeft(const LedgerRecord& record);
   // With its lines. `single`, here and below: null for a basket.
   absl::Status WriteOrder(const LedgerRecord& record, OrderState state, const OrderLine* single, Place place);
   absl::Status AddRequest(const std::string& request_id);
@@ -72,6 +75,10 @@ class RecordApplier {
   SqliteStatement extend_order_;
   SqliteStatement insert_journal_;
   SqliteStatement insert_journal_lines_;
+  SqliteStatement lines_left_;
+  SqliteStatement insert_change_;
+  SqliteStatement insert_change_line_;
+  SqliteStatement insert_returned_lines_;
   SqliteStatement find_request_;
   RequestFingerprint fingerprint_;
   // After the last record applied: the accounts of the SKUs, and the fingerprints of all request ids in the table of

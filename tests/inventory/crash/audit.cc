@@ -119,12 +119,16 @@ LedgerContents ContentsOf(PlainSql& sql) {
                                           .expires_us = OrElse(row, 7, -1),
                                           .ttl_us = OrElse(row, 8, -1)});
              });
-  ForEachRow(sql, "SELECT sku, granted, removed, sold_forgotten FROM skus", [&](sqlite3_stmt* row) {
-    contents.skus.push_back({.sku = Text(row, 0),
-                             .granted = sqlite3_column_int64(row, 1),
-                             .removed = sqlite3_column_int64(row, 2) != 0,
-                             .sold_forgotten = sqlite3_column_int64(row, 3)});
-  });
+  ForEachRow(sql,
+             "SELECT sku, granted, removed, sold_forgotten, (SELECT coalesce(sum(quantity), 0) FROM change_lines l "
+             "WHERE l.sku = s.sku) FROM skus s",
+             [&](sqlite3_stmt* row) {
+               contents.skus.push_back({.sku = Text(row, 0),
+                                        .granted = sqlite3_column_int64(row, 1),
+                                        .removed = sqlite3_column_int64(row, 2) != 0,
+                                        .sold_forgotten = sqlite3_column_int64(row, 3),
+                                        .returned = sqlite3_column_int64(row, 4)});
+             });
   return contents;
 }
 

@@ -32,7 +32,13 @@ void Trade(const std::string& path) {
   ASSERT_TRUE(shop->Commit(reserve("sold", "shoe")).ok());
   ASSERT_TRUE(shop->Cancel(reserve("cancelled", "shoe")).ok());
   reserve("held", "shoe");
-  ASSERT_TRUE(shop->Commit(basket("basket sold")).ok());
+  const OrderId basket_sold = basket("basket sold");
+  ASSERT_TRUE(shop->Commit(basket_sold).ok());
+  ASSERT_TRUE(shop->Return({.order = basket_sold, .lines = {{"lace", 1}}, .request_id = "returned"}).ok());
+  ASSERT_TRUE(
+      shop->Return(
+              {.order = basket_sold, .request_id = "written off", .disposition = ReturnRequest::Disposition::kWriteOff})
+          .ok());
   ASSERT_TRUE(shop->Cancel(basket("basket cancelled")).ok());
   basket("basket held");
   const OrderId old = reserve("old", "old");
@@ -84,6 +90,22 @@ constexpr Change kChanges[] = {
     {"a restock is lost", "DELETE FROM restocks", "restocks"},
     {"a restock differs", "UPDATE restocks SET quantity = 2", "restocks"},
     {"a restock has no request id", "UPDATE journal SET order_id = NULL WHERE kind = 'restock'", "restocks"},
+    {"a return is lost",
+     "DELETE FROM change_lines WHERE position = (SELECT position FROM changes WHERE request_id = 'returned');"
+     "DELETE FROM changes WHERE request_id = 'returned'",
+     "returns"},
+    {"a return is not in the journal", "UPDATE journal SET kind = 'extend' WHERE kind = 'return'", "returns"},
+    {"a return differs", "UPDATE change_lines SET quantity = 2 WHERE sku = 'lace' AND to_stock = 1", "returns"},
+    {"a return has another time", "UPDATE changes SET at_us = 1 WHERE request_id = 'returned'", "returns"},
+    {"more came back than was sold", "UPDATE change_lines SET quantity = 3 WHERE sku = 'shoe'", "returns"},
+    {"what came back is another SKU's", "UPDATE change_lines SET sku = 'old' WHERE sku = 'shoe'", "returns"},
+    {"what was written off is for sale", "UPDATE change_lines SET to_stock = 1", "returns"},
+    {"a held order came back",
+     "UPDATE changes SET order_id = (SELECT order_id FROM orders WHERE request_id = 'basket held')", "returns"},
+    {"an order is kept for no return", "UPDATE orders SET end_folded = 1 WHERE request_id = 'take'", "returns"},
+    {"units that came back are sold", "UPDATE skus SET granted = granted + 1 WHERE sku = 'shoe'", "totals"},
+    {"a request is an order and a return", "UPDATE changes SET request_id = 'take' WHERE request_id = 'returned'",
+     "requests"},
     {"a row refers to nothing", "INSERT INTO journal_lines VALUES(5000, 1, 'shoe', 1)", "file"},
 };
 

@@ -64,6 +64,7 @@ Plan PlanOf(const World& world, const Key& key) {
   plan.own_sku = bits.Below(64) == 0;
   if (plan.own_sku) plan.lines[0] = {.sku = OwnSkuOf(key), .quantity = 2};
   std::ranges::sort(plan.lines, {}, &OrderLine::sku);
+  plan.writes_off = key.index % 4 == 0;
   if (plan.call == Plan::Call::kTake) return plan;
 
   const uint32_t fate = bits.Below(100);

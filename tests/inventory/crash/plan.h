@@ -53,7 +53,10 @@ struct Plan {
   std::vector<OrderLine> lines;  // Each SKU once, ascending.
   std::string buyer;
   absl::Duration ttl = absl::InfiniteDuration();
+  bool writes_off = false;  // What comes back.
 
+  // Of the first line; others stay.
+  bool returns_a_unit() const { return may_be_sold() && (lines.size() > 1 || lines[0].quantity > 1); }
   bool may_be_sold() const { return call == Call::kTake || fate == Fate::kCommit || fate == Fate::kRace; }
   bool may_be_cancelled() const { return call != Call::kTake && (fate == Fate::kCancel || fate == Fate::kRace); }
 };

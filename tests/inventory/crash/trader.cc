@@ -263,6 +263,9 @@ void Trader::Settle(std::span<const Item> items) {
   };
   all('c', commits, committed, &Inventory::Commit, &Inventory::CommitMany, &Inventory::CommitAsync);
   all('x', cancels, cancelled, &Inventory::Cancel, &Inventory::CancelMany, &Inventory::CancelAsync);
+  for (const Item& item : items) {
+    if (item.order != 0 && item.plan.returns_a_unit() && Below(2) == 0) Return(item);
+  }
   if (Below(8) != 0) return;
   // What has ended stays as it is: a second commit and a second cancel are OK, the other ones are not.
   for (const Item* const item : committed) {
@@ -280,6 +283,20 @@ void Trader::Extend(const Item& item) {
   const absl::Status extended = shop_.Extend({.order = item.order, .ttl = 2 * kShortTtl}).status();
   if (extended.ok() || absl::IsFailedPrecondition(extended) || absl::IsNotFound(extended)) return;
   GiveUp(item.key.request_id(), extended);
+}
+
+// Perhaps once more, perhaps in a later round. It may not be sold.
+void Trader::Return(const Item& item) {
+  const ReturnRequest request{.order = item.order,
+                              .lines = {{item.plan.lines[0].sku, 1}},
+                              .request_id = "return-" + item.key.request_id(),
+                              .disposition = item.plan.writes_off ? ReturnRequest::Disposition::kWriteOff
+                                                                  : ReturnRequest::Disposition::kToStock};
+  Say(absl::StrCat("b ", item.key.request_id(), " try"));
+  const absl::Status returned = shop_.Return(request).status();
+  if (returned.ok()) return Say(absl::StrCat("b ", item.key.request_id(), " ok"));
+  if (absl::IsFailedPrecondition(returned) || absl::IsNotFound(returned)) return;
+  if (RefusalOf(returned) != Refusal::kRequestForgotten) GiveUp(item.key.request_id(), returned);
 }
 
 void Trader::Race(const Item& item) {

@@ -28,7 +28,8 @@ void Say(std::string_view line);
 //   n <request id> <refusal>                                                              it got none
 //   c <request id> ok|refused|forgotten                                                   its order was to be committed
 //   x <request id> ok|refused|forgotten                                                   its order was to be cancelled
-//   r <sku> <units>   R <sku> <units>   A <sku>   D <sku>    about to restock; restocked; added; removed
+//   b <request id> try|ok                                                                 a unit of its order comes
+//   back r <sku> <units>   R <sku> <units>   A <sku>   D <sku>    about to restock; restocked; added; removed
 class Trader {
  public:
   Trader(Inventory& shop, Executor& pool, const Round& round, uint32_t thread);
@@ -56,6 +57,7 @@ class Trader {
   void AskMany(std::span<Item> items);
   void Settle(std::span<const Item> items);
   void Extend(const Item& item);
+  void Return(const Item& item);
   void Race(const Item& item);
   void Restock(const Plan& plan, Refusal refusal);
 

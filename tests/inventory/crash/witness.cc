@@ -48,6 +48,7 @@ void Witness::Hear(std::string_view line) {
     case 'n': return HearRefusal(*key, known, words[2]);
     case 'c': return HearCommit(*key, known, words[2]);
     case 'x': return HearCancel(*key, known, words[2]);
+    case 'b': return HearReturn(*key, known, words[2]);
     default: return Complain(line);
   }
 }
@@ -106,6 +107,21 @@ void Witness::HearCancel(const Key& key, Known& known, const std::string& answer
   } else if (!MayBeForgotten(key)) {
     Complain(key, "its order was forgotten when it was to be cancelled");
   }
+}
+
+void Witness::HearReturn(const Key& key, Known& known, const std::string& answer) {
+  const Plan plan = PlanOf(world_, key);
+  Stock& stock = stock_[plan.lines[0].sku];
+  if (answer == "try" && !known.return_tried) {
+    known.return_tried = true;
+    ++stock.return_tried;
+    stock.write_off_tried += plan.writes_off;
+  }
+  if (answer != "ok") return;
+  if (known.cancelled || known.never_sold) Complain(key, "was not sold, and came back");
+  known.sold = true;
+  stock.returned += !known.returned;
+  known.returned = true;
 }
 
 void Witness::HearStock(char what, const std::vector<std::string>& words) {

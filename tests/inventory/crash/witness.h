@@ -31,6 +31,7 @@ struct LedgerContents {
     int64_t granted;
     bool removed;
     int64_t sold_forgotten;
+    int64_t returned;  // Of `orders`.
   };
   std::vector<Order> orders = {};
   std::vector<Sku> skus = {};
@@ -67,12 +68,18 @@ class Witness {
     bool sold = false;                     // Said to be: for ever.
     bool cancelled = false;                // Cancel() was OK.
     bool never_sold = false;               // Commit() was refused, for ever.
+    bool return_tried = false;             // A unit perhaps came back.
+    bool returned = false;                 // Return() was OK.
     bool gone = false;                     // The ledger has forgotten it, for ever.
   };
   struct Stock {
     int64_t promised = 0;   // Added and acknowledged.
     int64_t attempted = 0;  // Or perhaps not acknowledged.
     int64_t sold = 0;       // By the orders in the ledger, at the last look.
+    // Units that came back, and those that perhaps did; and of these, those that were perhaps written off.
+    int64_t returned = 0;
+    int64_t return_tried = 0;
+    int64_t write_off_tried = 0;
     bool added = false;
     bool removed = false;
   };
@@ -81,6 +88,7 @@ class Witness {
   void HearRefusal(const Key& key, const Known& known, const std::string& refusal);
   void HearCommit(const Key& key, Known& known, const std::string& answer);
   void HearCancel(const Key& key, Known& known, const std::string& answer);
+  void HearReturn(const Key& key, Known& known, const std::string& answer);
   void HearStock(char what, const std::vector<std::string>& words);
 
   void InspectOrder(const LedgerContents::Order& row);

@@ -80,18 +80,22 @@ void Witness::InspectStock(std::span<const LedgerContents::Sku> skus) {
     for (const OrderLine& line : PlanOf(world_, Key::Unpacked(packed)).lines) sold[line.sku] += line.quantity;
   }
   std::unordered_map<std::string, bool> listed;
-  for (const auto& [sku, granted, removed, sold_forgotten] : skus) {
+  for (const auto& [sku, granted, removed, sold_forgotten, returned] : skus) {
     listed.emplace(sku, removed);
     const bool own = absl::StartsWith(sku, "only-");
     const Stock stock = stock_[sku];
-    const int64_t in_ledger = stock.sold + sold_forgotten;
+    const int64_t in_ledger = stock.sold + sold_forgotten - returned;
     const int64_t first = own ? kOwnStock : world_.stock;
-    if (granted > first + stock.attempted || (!removed && granted < first + stock.promised)) {
+    if (granted > first + stock.attempted || (!removed && granted < first + stock.promised - stock.write_off_tried)) {
       Complain(
           absl::StrCat(sku, " has ", granted, " units, of ", first + stock.promised, " to ", first + stock.attempted));
     }
     if (removed != stock.removed && (stock.removed || !own)) Complain(absl::StrCat(sku, ": removed is ", removed));
-    if (sold[sku] > in_ledger || in_ledger > granted) {
+    const bool keeps_all = shortest_ == absl::InfiniteDuration();
+    if (returned > stock.return_tried || (keeps_all && returned < stock.returned)) {
+      Complain(absl::StrCat(sku, ": ", returned, " units came back, of ", stock.returned, " to ", stock.return_tried));
+    }
+    if (sold[sku] - stock.return_tried > in_ledger || in_ledger > granted) {
       Complain(absl::StrCat(sku, ": ", sold[sku], " units were said to be sold, the ledger has ", in_ledger, " of ",
                             granted));
     }

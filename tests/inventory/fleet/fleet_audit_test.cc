@@ -26,6 +26,15 @@ class FleetAuditTest : public testing::FleetTest {
     ASSERT_TRUE(shop_->ReserveBasket({.lines = {{"sneaker", 1}, {"lace", 3}}, .request_id = "3", .buyer = "bob"}).ok());
     ASSERT_TRUE(shop_->Cancel(shop_->Reserve({.sku = "lace", .request_id = "4"})->id()).ok());
     ASSERT_TRUE(shop_->Restock({.sku = "lace", .quantity = 7, .request_id = "5"}).ok());
+    const auto sold = shop_->ReserveBasket({.lines = {{"sneaker", 4}, {"lace", 9}}, .request_id = "6", .buyer = "eve"});
+    ASSERT_TRUE(shop_->Commit(sold->id()).ok());
+    ASSERT_TRUE(shop_->Return({.order = sold->id(), .lines = {{"sneaker", 2}}, .request_id = "7"}).ok());
+    ASSERT_TRUE(shop_
+                    ->Return({.order = sold->id(),
+                              .lines = {{"lace", 4}},
+                              .request_id = "8",
+                              .disposition = ReturnRequest::Disposition::kWriteOff})
+                    .ok());
     ASSERT_TRUE(shop_->RemoveSku("boot").ok());
   }
   // The damage stays.
@@ -98,7 +107,7 @@ TEST_F(FleetAuditTest, ReservationWithAnotherEnd_IsFound) {
 }
 
 TEST_F(FleetAuditTest, BasketWithoutLines_IsFound) {
-  EXPECT_EQ(FoundAfter("DELETE FROM @order_lines"), Names({"buyers", "lines", "totals"}));
+  EXPECT_EQ(FoundAfter("DELETE FROM @order_lines"), Names({"buyers", "changes", "lines", "totals"}));
 }
 
 TEST_F(FleetAuditTest, OrderUnderAFenceThatItsLaneNeverHad_IsFound) {
@@ -107,6 +116,31 @@ TEST_F(FleetAuditTest, OrderUnderAFenceThatItsLaneNeverHad_IsFound) {
 
 TEST_F(FleetAuditTest, BuyerOverTheLimit_IsFound) {
   EXPECT_EQ(FoundAfter("UPDATE @buyers SET units=6 ORDER BY buyer LIMIT 1"), Names({"buyers"}));
+}
+
+TEST_F(FleetAuditTest, ReturnThatIsLost_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @changes WHERE kind=0"), Names({"buyers", "totals"}));
+}
+
+TEST_F(FleetAuditTest, ReturnsThatCannotBe_AreFound) {
+  const std::pair<const char*, Names> damages[] = {
+      {"UPDATE @changes SET quantity=5 WHERE kind=0", {"buyers", "changes", "totals"}},
+      {"UPDATE @changes SET sku_id=5 WHERE kind=0", {"buyers", "changes", "totals"}},
+      {"UPDATE @changes SET to_stock=1", {"changes"}},
+      {"UPDATE @changes SET version=version+9", {"changes"}},
+      {"UPDATE @changes SET kind=2,to_stock=0 WHERE kind=0", {"changes"}},
+      {"UPDATE @changes SET at=at+1000000000", {"changes"}},
+      {"UPDATE @changes SET request=REPEAT('x',16) WHERE kind=0", {"requests"}},
+      {"UPDATE @changes c JOIN @orders o ON o.kind=0 SET c.order_id=o.order_id WHERE c.kind=1",
+       {"changes", "requests"}},
+  };
+  const std::string copy = Table("copy");
+  server().Query(Concat("CREATE TABLE ", copy, " AS SELECT * FROM ", Table("changes")));
+  for (const auto& [damage, names] : damages) {
+    EXPECT_EQ(FoundAfter(damage), names) << damage;
+    server().Query("DELETE FROM " + Table("changes"));
+    server().Query(Concat("INSERT INTO ", Table("changes"), " SELECT * FROM ", copy));
+  }
 }
 
 TEST_F(FleetAuditTest, RowOfTheFleetThatIsMissing_IsFound) {

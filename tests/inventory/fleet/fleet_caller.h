@@ -56,10 +56,21 @@ class FleetCaller {
         Note(ask([&](Inventory& shop) { return shop.ReserveBasket(basket); }), op);
         return true;
       }
+      case FleetOperation::kTakeBack: {
+        op.order = sold_[op.request];
+        if (op.order == 0) return false;
+        const ReturnRequest back{
+            .order = op.order, .lines = {{sku, op.units}}, .request_id = base_internal::Concat(ids_, "back", op.self)};
+        const absl::Status answer = ask([&](Inventory& shop) { return shop.Return(back).status(); });
+        EXPECT_TRUE(answer.ok() || RefusalOf(answer) == Refusal::kTooMany) << answer;
+        op.answer = answer.ok() ? FleetOperation::kDone : FleetOperation::kOver;
+        return true;
+      }
       case FleetOperation::kCommit:
       case FleetOperation::kCancel:
         op.order = OrderOf(op.request);
         if (op.order == 0) return false;
+        if (op.kind == FleetOperation::kCommit) sold_[op.request] = op.order;
         ExpectDone(ask([&](Inventory& shop) {
           return op.kind == FleetOperation::kCommit ? shop.Commit(op.order) : shop.Cancel(op.order);
         }));
@@ -100,6 +111,7 @@ class FleetCaller {
     if (answer.ok()) {
       op.order = answer->id();
       if (orders_[op.request] == 0) orders_[op.request] = answer->id();
+      if (op.kind == FleetOperation::kTake) sold_[op.request] = answer->id();
       return;
     }
     const Refusal refusal = RefusalOf(answer.status());
@@ -112,6 +124,7 @@ class FleetCaller {
   const std::array<std::string, 2> skus_;
   const std::string ids_;
   std::array<OrderId, FleetState::kRequests> orders_ = {};
+  std::array<OrderId, FleetState::kRequests> sold_ = {};
 };
 
 }  // namespace stockade::testing

@@ -16,14 +16,29 @@ namespace stockade::testing {
 struct FleetOperation {
   // kExpiry and kReturn are not calls. kReturn: the units of one item of an order that was cancelled or has expired are
   // for sale again; if processes refuse by leases, that is later than its end.
-  enum Kind { kTake, kReserve, kBasket, kCommit, kCancel, kRestock, kRead, kReshard, kExpiry, kReturn, kExtend };
-  // kAllHeld and kSoldOut are of the line `refused`. kDone: OK. kOver: the order has expired.
+  enum Kind {
+    kTake,
+    kReserve,
+    kBasket,
+    kCommit,
+    kCancel,
+    kRestock,
+    kRead,
+    kReshard,
+    kExpiry,
+    kReturn,
+    kExtend,
+    kTakeBack
+  };
+  // kAllHeld and kSoldOut are of the line `refused`. kDone: OK. kOver: the order has expired, or fewer units are left.
   enum Answer { kDone, kAllHeld, kSoldOut, kOver };
   Kind kind = kTake;
   size_t item = 0;    // kBasket: of the first line; the other item is the second line's.
   int64_t units = 1;  // Wanted or restocked; kRead: read; kReshard: shards.
   int64_t second_units = 0;
-  size_t request = 0;  // The request id. kCommit, kCancel, kExtend, kExpiry, kReturn: of the order.
+  // The request id. kCommit, kCancel, kExtend, kExpiry, kReturn, kTakeBack: of the order.
+  size_t request = 0;
+  size_t self = 0;     // kTakeBack: of its own request id.
   uint64_t order = 0;  // That was granted or ended.
   Answer answer = kDone;
   size_t refused = 0;
@@ -45,7 +60,7 @@ struct FleetState {
   // A lease knows what was held when it began: kAllHeld may be answered although all is sold by now.
   bool has_leases = false;
   // By request id, of the order that it got.
-  enum Order : uint8_t { kNone, kHeld, kEnded };
+  enum Order : uint8_t { kNone, kHeld, kSold, kEnded };
   std::array<Order, kRequests> orders = {};
   std::array<std::array<int64_t, 2>, kRequests> lines = {};
 
@@ -68,15 +83,26 @@ struct FleetState {
       if (op.kind == FleetOperation::kTake) unsold[i] -= wanted[i];
     }
     lines[op.request] = wanted;
-    orders[op.request] = op.kind == FleetOperation::kTake ? kEnded : kHeld;
+    orders[op.request] = op.kind == FleetOperation::kTake ? kSold : kHeld;
     return true;
   }
 
   bool End(const FleetOperation& op) {
     if (orders[op.request] != kHeld) return false;
-    orders[op.request] = kEnded;
     const bool is_sold = op.kind == FleetOperation::kCommit;
+    orders[op.request] = is_sold ? kSold : kEnded;
     for (size_t i = 0; i < 2; ++i) (is_sold ? unsold : units)[i] += (is_sold ? -1 : 1) * lines[op.request][i];
+    return true;
+  }
+
+  bool TakeBack(const FleetOperation& op) {
+    int64_t& left = lines[op.request][op.item];
+    const bool can = orders[op.request] == kSold && left >= op.units;
+    if (can != (op.answer == FleetOperation::kDone)) return false;
+    if (!can) return true;
+    left -= op.units;
+    units[op.item] += op.units;
+    unsold[op.item] += op.units;
     return true;
   }
 
@@ -105,6 +131,7 @@ inline bool Apply(const FleetOperation& op, FleetState& state) {
     case FleetOperation::kRead: return op.units == state.units[op.item];
     case FleetOperation::kReshard: return true;
     case FleetOperation::kReturn: return state.Return(op);
+    case FleetOperation::kTakeBack: return state.TakeBack(op);
     case FleetOperation::kExtend:
       return (state.orders[op.request] == FleetState::kHeld) == (op.answer == FleetOperation::kDone);
   }
@@ -113,7 +140,7 @@ inline bool Apply(const FleetOperation& op, FleetState& state) {
 
 inline std::string Describe(const std::vector<FleetOperation>& history) {
   static constexpr const char* kNames[] = {"take", "reserve", "basket", "commit", "cancel", "restock",
-                                           "read", "reshard", "expiry", "return", "extend"};
+                                           "read", "reshard", "expiry", "return", "extend", "take back"};
   static constexpr const char* kAnswers[] = {"done", "all held", "sold out", "over"};
   std::string text;
   for (const FleetOperation& op : history) {

@@ -173,11 +173,14 @@ class FleetKillTest : public FleetTest {
            .expires_us = expires ? std::stoll(row[7]) + std::stoll(row[8]) : -1,
            .ttl_us = expires ? std::stoll(row[8]) : -1});
     }
-    for (const auto& row : server().Query("SELECT sku,granted,removed,sold_forgotten FROM " + Table("skus"))) {
+    for (const auto& row :
+         server().Query("SELECT sku,granted,removed,sold_forgotten,(SELECT COALESCE(SUM(c.quantity),0) FROM " +
+                        Table("changes") + " c WHERE c.sku_id=s.sku_id) FROM " + Table("skus") + " s")) {
       contents.skus.push_back({.sku = row[0],
                                .granted = std::stoll(row[1]),
                                .removed = row[2] != "0",
-                               .sold_forgotten = std::stoll(row[3])});
+                               .sold_forgotten = std::stoll(row[3]),
+                               .returned = std::stoll(row[4])});
     }
     return contents;
   }

@@ -40,7 +40,7 @@ class FleetOutcomeShop final : public OutcomeShop {
  public:
   FleetOutcomeShop(const MariaDbServer& server, const std::string& tables, Inventory& shop)
       : server_(server), orders_(tables + "orders"), shop_(shop) {
-    for (const char* const table : {"skus", "stock", "requests", "orders", "order_lines"}) {
+    for (const char* const table : {"skus", "stock", "requests", "orders", "order_lines", "changes"}) {
       server.Query(Concat("DELETE FROM ", tables, table));
     }
   }

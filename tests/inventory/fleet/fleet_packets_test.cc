@@ -126,7 +126,7 @@ class FleetPacketsTest : public FleetFaultsTest {
   }
   std::string Rows() const {
     std::string all;
-    for (const char* const table : {"skus", "requests", "orders", "order_lines", "buyers"}) {
+    for (const char* const table : {"skus", "requests", "orders", "order_lines", "changes", "buyers"}) {
       const std::string columns = server().Value(
           Concat("SELECT GROUP_CONCAT(IF(data_type LIKE '%binary',CONCAT('HEX(',column_name,')'),column_name) ORDER BY "
                  "ordinal_position) FROM information_schema.columns WHERE table_schema='test' AND table_name='",
@@ -193,7 +193,12 @@ void FleetPacketsTest::Sell(Inventory& shop) {
   EXPECT_EQ(shop.Restock("boot", 2), absl::OkStatus());
   EXPECT_EQ(shop.Reshard("sneaker", 3), absl::OkStatus());
   EXPECT_EQ(shop.Reshard("sneaker", 1), absl::OkStatus());
+  EXPECT_TRUE(shop.Return({.order = basket->id(), .lines = {{.sku = "cap"}}, .request_id = "a cap back"}).ok());
+  EXPECT_TRUE(
+      shop.Return({.order = held->id(), .request_id = "worn out", .disposition = ReturnRequest::Disposition::kWriteOff})
+          .ok());
   EXPECT_EQ(shop.RemoveSku("cap"), absl::OkStatus());
+  EXPECT_TRUE(shop.Return({.order = basket->id(), .request_id = "the rest"}).ok());
   EXPECT_TRUE(shop.Extend({.order = kept->id(), .ttl = absl::Minutes(20)}).ok());
   EXPECT_EQ(shop.Cancel(kept->id()), absl::OkStatus());
 }

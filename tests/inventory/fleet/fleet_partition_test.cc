@@ -188,6 +188,7 @@ class FleetPartitionTest : public FleetTest {
     for (const FleetOperation& op : history) {
       ++answered_;
       if (op.kind == FleetOperation::kRestock) granted_ += op.units;
+      if (op.kind == FleetOperation::kTakeBack && op.answer == FleetOperation::kDone) returned_ += op.units;
       if (!op.wants_units() || op.answer != FleetOperation::kDone) continue;
       const bool is_sold = op.kind == FleetOperation::kTake;
       const OrderState state = op.is_short ? OrderState::kExpired : is_sold ? OrderState::kSold : OrderState::kHeld;
@@ -208,7 +209,7 @@ class FleetPartitionTest : public FleetTest {
   // it was not sent to first, one by the request id and one by its own.
   std::vector<std::string> Problems() {
     std::vector<std::string> problems = Audit();
-    int64_t answered = 0;
+    int64_t answered = -returned_;
     for (const auto& [id, order] : acknowledged_) {
       if (order.state == OrderState::kSold) answered += order.request.units + order.request.second_units;
     }
@@ -270,11 +271,12 @@ class FleetPartitionTest : public FleetTest {
 
   std::array<std::unique_ptr<Inventory>, kShops> shops_;
   std::mutex mutex_;
-  // This and the next two are written under mutex_ while calls run, and read once these have ended.
+  // This, the next two and returned_ are written under mutex_ while calls run, and read once these have ended.
   std::map<OrderId, Acknowledged> acknowledged_;
   absl::Duration longest_call_;
   int64_t unavailable_ = 0;
   std::atomic<int64_t> granted_ = 0;
+  int64_t returned_ = 0;
   std::atomic<int64_t> answered_ = 0;
 
  private:

@@ -32,16 +32,19 @@ class FleetPlan {
       using enum FleetOperation::Kind;
       static constexpr FleetOperation::Kind kKinds[] = {kTake,   kTake,    kReserve, kReserve, kReserve,
                                                         kBasket, kCommit,  kCancel,  kCancel,  kRestock,
-                                                        kRead,   kReshard, kExtend};
+                                                        kRead,   kReshard, kExtend,  kTakeBack};
       op.kind = kKinds[below(std::size(kKinds))];
       op.item = below(4) == 0 ? 1 : 0;  // Mostly one, so that calls meet.
       op.units = 1 + below(2);
       op.second_units = op.kind == kBasket ? 1 : 0;
       op.request = i;
       op.is_short = (op.kind == kReserve || op.kind == kBasket) && below(3) == 0;
-      if ((op.kind == kCommit || op.kind == kCancel || op.kind == kExtend) && i > first_of_thread) {
+      op.self = i;
+      const bool of_order = op.kind == kCommit || op.kind == kCancel || op.kind == kExtend || op.kind == kTakeBack;
+      if (of_order && i > first_of_thread) {
         op.request = first_of_thread + static_cast<size_t>(below(i - first_of_thread));
         op.is_short = op.kind == kExtend && operations[op.request].is_short;
+        op.item = operations[op.request].item;
       }
       // Sometimes a request that another process sends as well.
       if (op.kind == kTake && i >= kOperationsEach && operations[i - kOperationsEach].kind == kTake && below(2) == 0) {

@@ -415,9 +415,124 @@ TEST_F(FleetPlanTest, Forget_CountsWhatWasSold_AndLeavesDamagedOrders) {
   orders[3].kind = OrderKind::kRestock;
   orders[4].damage = "0 units";
   const auto forget = Of<statements::Forget>(ForgetPacket(orders));
-  EXPECT_THAT(forget[0].orders, ElementsAre(1, 2, 3));
+  EXPECT_THAT(forget[0].orders,
+              ElementsAre(std::pair(OrderId{1}, 0), std::pair(OrderId{2}, 0), std::pair(OrderId{3}, 0)));
   EXPECT_THAT(forget[0].sold, ElementsAre(std::pair(kSneaker, 2), std::pair(kBoot, 1)));
   EXPECT_THAT(ForgetPacket({{4, orders[4]}}), IsEmpty());
+  // Less what came back, in the version that was read.
+  orders[1].returned = {{kSneaker, 2}};
+  orders[1].version = 7;
+  const auto changed = Of<statements::Forget>(ForgetPacket({{1, orders[1]}}));
+  EXPECT_THAT(changed[0].orders, ElementsAre(std::pair(OrderId{1}, 7)));
+  EXPECT_THAT(changed[0].sold, ElementsAre(std::pair(kSneaker, 0), std::pair(kBoot, 1)));
+}
+
+class FleetReturnPlanTest : public FleetPlanTest {
+ protected:
+  // Three sneakers and two boots, of which one boot came back before.
+  static FleetOrderRow Sold() {
+    FleetOrderRow order = Held(1, {{kSneaker, 3}, {kBoot, 2}});
+    order.state = OrderState::kSold;
+    order.version = 4;
+    order.buyer = kAnn;
+    order.returned = {{kBoot, 1}};
+    return order;
+  }
+  static FleetReturnCall Return(std::vector<int64_t> quantities, ChangeKind kind = ChangeKind::kReturn) {
+    FleetReturnCall call{.id = 1, .kind = kind, .request_id = "return", .request = {7}};
+    for (size_t i = 0; i < quantities.size(); ++i) {
+      call.skus.push_back(kSneaker + i);
+      call.lines.push_back({.sku = i == 0 ? "sneaker" : "boot", .quantity = quantities[i]});
+    }
+    return call;
+  }
+  Refusal RefusalOfOrder(const FleetReturnCall& call, FleetOrderRow order) {
+    return RefusalOf(FleetReturnPlanner(call, checks_).Decide(std::move(order)));
+  }
+};
+
+TEST_F(FleetReturnPlanTest, Order_IsSoldAndHasTheUnitsLeft) {
+  EXPECT_EQ(RefusalOfOrder(Return({3, 1}), Sold()), Refusal::kNone);
+  EXPECT_EQ(RefusalOfOrder(Return({}), Sold()), Refusal::kNone);
+  EXPECT_EQ(RefusalOfOrder(Return({4}), Sold()), Refusal::kTooMany);
+  EXPECT_EQ(RefusalOfOrder(Return({1, 2}), Sold()), Refusal::kTooMany);
+  FleetOrderRow order = Sold();
+  order.returned = order.lines;
+  EXPECT_EQ(RefusalOfOrder(Return({}), order), Refusal::kTooMany);
+  EXPECT_TRUE(order.AllReturned());
+  order.lines.erase(kBoot);
+  EXPECT_EQ(RefusalOfOrder(Return({1, 1}), order), Refusal::kTooMany);
+  order.returned.clear();
+  EXPECT_EQ(RefusalOfOrder(Return({1, 1}), order), Refusal::kInvalid) << "it has no boots";
+  order.damage = "0 units";
+  EXPECT_EQ(RefusalOfOrder(Return({1}), order), Refusal::kUnavailable);
+  for (const auto& [state, refusal] : {std::pair(OrderState::kHeld, Refusal::kWrongState),
+                                       {OrderState::kCancelled, Refusal::kCancelled},
+                                       {OrderState::kExpired, Refusal::kExpired}}) {
+    order = Sold();
+    order.state = state;
+    EXPECT_EQ(RefusalOfOrder(Return({1}), order), refusal);
+  }
+}
+
+TEST_F(FleetReturnPlanTest, Packet_NamesTheVersionAndPutsUnitsWhereTheLatchSays) {
+  const FleetReturnCall call = Return({});
+  FleetReturnPlanner planner(call, checks_);
+  ASSERT_TRUE(planner.Decide(Sold()).ok());
+  EXPECT_THAT(planner.Skus(), ElementsAre(kSneaker, kBoot));
+  FleetSkuRow sneaker = Sku("sneaker", {5, 5});
+  sneaker.per_buyer_limit = 4;
+  const FleetLatch latch = {.mode = FleetMode::kLatched, .epoch = 9, .lease = absl::Seconds(1)};
+  ASSERT_TRUE(planner.DecideSkus({{kSneaker, sneaker}, {kBoot, Sku("boot", {0}, latch)}}).ok());
+  const FleetPacket packet = planner.Packet(/*lane_index=*/3);
+  const statements::ChangeSold order = Of<statements::ChangeSold>(packet).at(0);
+  EXPECT_EQ(std::pair(order.id, order.version), std::pair(OrderId{1}, int64_t{4}));
+  const statements::InsertChange change = Of<statements::InsertChange>(packet).at(0);
+  EXPECT_EQ(change.version, 5);
+  EXPECT_TRUE(change.of_all);
+  ASSERT_EQ(change.lines.size(), 2u);
+  EXPECT_EQ(std::pair(change.lines[1].quantity, change.lines[1].to_stock), std::pair(int64_t{1}, true));
+  EXPECT_THAT(Of<statements::InsertRequests>(packet).at(0).rows, ElementsAre(std::pair(FleetHash{7}, OrderId{1})));
+  const statements::ReturnUnits back = Of<statements::ReturnUnits>(packet).at(0);
+  EXPECT_FALSE(back.rows[0].to_limbo);
+  EXPECT_TRUE(back.rows[1].to_limbo);
+  EXPECT_EQ(back.rows[1].epoch, 9);
+  const statements::CreditBuyers buyers = Of<statements::CreditBuyers>(packet).at(0);
+  ASSERT_EQ(buyers.rows.size(), 1u) << "boots have no limit";
+  EXPECT_EQ(std::pair(buyers.rows[0].buyer, buyers.rows[0].units), std::pair(kAnn, int64_t{3}));
+  const statements::SettleStock stock = Of<statements::SettleStock>(packet).at(0);
+  EXPECT_EQ(std::tuple(stock.rows[0].segment, stock.rows[0].units, stock.rows[0].sold), std::tuple(1, 3, -3));
+  EXPECT_EQ(std::tuple(stock.rows[1].segment, stock.rows[1].units, stock.rows[1].sold), std::tuple(0, 0, -1));
+  EXPECT_EQ(planner.Returned(), (std::vector<ReturnedLine>{{"boot", 1, true}, {"sneaker", 3, true}}));
+  ASSERT_EQ(planner.Limbo().size(), 1u);
+  EXPECT_EQ(planner.Limbo()[kBoot].limbo, 1);
+  EXPECT_EQ(planner.Limbo()[kBoot].mode, FleetMode::kDraining);
+}
+
+TEST_F(FleetReturnPlanTest, WrittenOffAndRemovedUnits_AreWithdrawn) {
+  for (const bool removed : {false, true}) {
+    const FleetReturnCall call = Return({2}, removed ? ChangeKind::kReturn : ChangeKind::kWriteOff);
+    FleetReturnPlanner planner(call, checks_);
+    ASSERT_TRUE(planner.Decide(Sold()).ok());
+    FleetSkuRow sneaker = Sku("sneaker", {0}, {.mode = removed ? FleetMode::kOpen : FleetMode::kLatched});
+    sneaker.removed = removed;
+    sneaker.per_buyer_limit = 4;
+    ASSERT_TRUE(planner.DecideSkus({{kSneaker, sneaker}}).ok());
+    const FleetPacket packet = planner.Packet(/*lane_index=*/0);
+    const statements::ReturnUnits back = Of<statements::ReturnUnits>(packet).at(0);
+    EXPECT_EQ(back.rows[0].removed, removed);
+    EXPECT_EQ(back.rows[0].written_off, !removed);
+    EXPECT_FALSE(back.rows[0].to_limbo);
+    EXPECT_EQ(Of<statements::CreditBuyers>(packet).at(0).rows.size(), removed ? 0u : 1u);
+    const statements::SettleStock stock = Of<statements::SettleStock>(packet).at(0);
+    EXPECT_EQ(std::pair(stock.rows[0].units, stock.rows[0].sold), std::pair(int64_t{0}, int64_t{-2}));
+    EXPECT_EQ(planner.Returned(), (std::vector<ReturnedLine>{{"sneaker", 2, false}}));
+    EXPECT_THAT(planner.Limbo(), IsEmpty());
+  }
+  const FleetReturnCall call = Return({2});
+  FleetReturnPlanner planner(call, checks_);
+  ASSERT_TRUE(planner.Decide(Sold()).ok());
+  EXPECT_EQ(RefusalOf(planner.DecideSkus({{kSneaker, FleetSkuRow()}})), Refusal::kUnavailable) << "its row is missing";
 }
 
 TEST_F(FleetPlanTest, Fill_LeavesHalfOfTheUnits_AndBeginsNoOldGeneration) {

@@ -65,9 +65,9 @@ struct HistorySettings {
                                                    absl::Milliseconds(40)};
   Delays delays = {};
   // Of the operations, as often as they are to be.
-  std::vector<FleetOperation::Kind> kinds = {kTake,    kTake,    kTake,    kTake,   kTake,   kReserve, kReserve,
-                                             kReserve, kReserve, kBasket,  kCommit, kCancel, kCancel,  kCancel,
-                                             kCancel,  kRestock, kRestock, kRead,   kRead,   kReshard};
+  std::vector<FleetOperation::Kind> kinds = {
+      kTake,   kTake,   kTake,   kTake,   kTake,    kReserve, kReserve, kReserve, kReserve, kBasket,   kCommit,
+      kCancel, kCancel, kCancel, kCancel, kRestock, kRestock, kRead,    kRead,    kReshard, kTakeBack, kTakeBack};
   // One in so many cancels is followed by the end of a process or of a connection; 0: none.
   uint32_t kills = 0;
   std::string dropped_constraint = {};  // Of the tables: "stock latched".
@@ -298,8 +298,10 @@ class FleetRefusalHistoriesTest : public FleetTest {
       op.second_units = op.kind == kBasket ? 1 : 0;
       op.request = i;
       op.is_short = (op.kind == kReserve || op.kind == kBasket) && below(4) == 0;
-      if ((op.kind == kCommit || op.kind == kCancel) && i > first_of_thread) {
+      op.self = i;
+      if ((op.kind == kCommit || op.kind == kCancel || op.kind == kTakeBack) && i > first_of_thread) {
         op.request = first_of_thread + static_cast<size_t>(below(i - first_of_thread));
+        op.item = group.plan[op.request].item;
       }
       // Often a request that was sent before, by any of the processes.
       const size_t position = i - first_of_thread;
@@ -681,6 +683,8 @@ std::vector<Variant> Variants() {
       {"NoLimboCheck", {.defect = FleetDefect::kNoLimboCheck, .dropped_constraint = "skus limbo"}},
       {"EmptyIsSoldOut", {.defect = FleetDefect::kEmptyIsSoldOut}},
       {"NoIds", {.defect = FleetDefect::kNoIds}},
+      {"ReturnEarly",
+       {.defect = FleetDefect::kReturnEarly, .leases = kLeases(100), .kinds = {kTake, kTake, kTake, kTakeBack}}},
   };
 }
 INSTANTIATE_TEST_SUITE_P(Rules, FleetDefectsTest, ::testing::ValuesIn(Variants()),

@@ -35,9 +35,9 @@ FleetSkuRow Read(const std::vector<SkuValues>& rows) {
   return skus[1];
 }
 
-FleetOrderRow ReadOrder(int64_t kind, int64_t state, int64_t quantity) {
+FleetOrderRow ReadOrder(int64_t kind, int64_t state, int64_t quantity, int64_t returned = 0) {
   FleetOrderRow order;
-  order.Add({7, kind, state, {}, 0, 0, 0, 0, 1, quantity});
+  order.Add({7, kind, state, {}, 0, 0, 0, 0, 1, quantity, returned});
   return order;
 }
 
@@ -72,6 +72,9 @@ TEST(FleetRowsTest, ValuesThatNoFleetWrites_AreDamage) {
   EXPECT_EQ(ReadOrder(0, -1, 1).damage, "the state -1");
   EXPECT_EQ(ReadOrder(0, 0, 0).damage, "0 units");
   EXPECT_EQ(ReadOrder(0, 0, kMaxUnits + 1).damage, base_internal::Concat(kMaxUnits + 1, " units"));
+  EXPECT_EQ(ReadOrder(0, 1, 2, 2).damage, "");
+  EXPECT_EQ(ReadOrder(0, 1, 2, 3).damage, "2 units, of which 3 came back");
+  EXPECT_EQ(ReadOrder(0, 1, 2, -1).damage, "2 units, of which -1 came back");
 }
 
 TEST(FleetRowsTest, SegmentsThatTogetherCannotBe_AreDamage) {

@@ -2,6 +2,7 @@
 #define STOCKADE_ASIO_INVENTORY_H_
 
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,7 @@ inline constexpr AwaitedCall kAsyncTake = {.name = "AsyncTake()", .unknown = kRe
 inline constexpr AwaitedCall kAsyncCommit = {.name = "AsyncCommit()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kAsyncCancel = {.name = "AsyncCancel()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kAsyncExtend = {.name = "AsyncExtend()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kAsyncReturn = {.name = "AsyncReturn()", .unknown = kRequestUnknown};
 inline constexpr AwaitedCall kAsyncFind = {.name = "AsyncFind()", .unknown = ""};
 
 }  // namespace asio_internal
@@ -101,6 +103,15 @@ class AsioInventory {
     return Begin<asio_internal::kAsyncExtend, &Inventory::ExtendAsync, absl::StatusOr<absl::Time>>(
         request, std::forward<Token>(token));
   }
+
+  // Inventory::ReturnAsync(), with the completion signature void(absl::StatusOr<std::vector<ReturnedLine>>).
+  template <typename Token>
+  auto AsyncReturn(const ReturnRequest& request, Token&& token) const {
+    return Begin<asio_internal::kAsyncReturn, &Inventory::ReturnAsync, absl::StatusOr<std::vector<ReturnedLine>>>(
+        request, std::forward<Token>(token));
+  }
+  template <typename Token>
+  void AsyncReturn(const ReturnRequest&& request, Token&& token) const = delete;
 
   // Inventory::FindAsync(), with the completion signature void(absl::StatusOr<OrderInfo>).
   template <typename Token>

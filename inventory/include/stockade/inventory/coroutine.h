@@ -3,6 +3,7 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,6 +59,7 @@ inline constexpr AwaitedCall kTakeAwait = {.name = "TakeAwait()", .unknown = kRe
 inline constexpr AwaitedCall kCommitAwait = {.name = "CommitAwait()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kCancelAwait = {.name = "CancelAwait()", .unknown = kOrderUnknown};
 inline constexpr AwaitedCall kExtendAwait = {.name = "ExtendAwait()", .unknown = kOrderUnknown};
+inline constexpr AwaitedCall kReturnAwait = {.name = "ReturnAwait()", .unknown = kRequestUnknown};
 inline constexpr AwaitedCall kFindAwait = {.name = "FindAwait()", .unknown = ""};
 
 using ReserveStart = OrderStart<absl::StatusOr<Reservation>, ReserveRequest, &Inventory::ReserveAsync, kReserveAwait>;
@@ -67,6 +69,8 @@ using TakeStart = OrderStart<absl::StatusOr<Order>, TakeRequest, &Inventory::Tak
 using CommitStart = OrderStart<absl::Status, OrderId, &Inventory::CommitAsync, kCommitAwait>;
 using CancelStart = OrderStart<absl::Status, OrderId, &Inventory::CancelAsync, kCancelAwait>;
 using ExtendStart = OrderStart<absl::StatusOr<absl::Time>, ExtendRequest, &Inventory::ExtendAsync, kExtendAwait>;
+using ReturnStart =
+    OrderStart<absl::StatusOr<std::vector<ReturnedLine>>, ReturnRequest, &Inventory::ReturnAsync, kReturnAwait>;
 using FindStart = OrderStart<absl::StatusOr<OrderInfo>, FindRequest, &Inventory::FindAsync, kFindAwait>;
 
 }  // namespace inventory_internal
@@ -111,6 +115,14 @@ inline base_internal::LazyAwaiter<inventory_internal::ExtendStart> ExtendAwait(I
                                                                                const AwaitOn& on) {
   return {inventory_internal::ExtendStart(shop, request), on};
 }
+
+// Inventory::ReturnAsync() for co_await, which returns absl::StatusOr<std::vector<ReturnedLine>>.
+inline base_internal::LazyAwaiter<inventory_internal::ReturnStart> ReturnAwait(Inventory& shop,
+                                                                               const ReturnRequest& request,
+                                                                               const AwaitOn& on) {
+  return {inventory_internal::ReturnStart(shop, request), on};
+}
+void ReturnAwait(Inventory& shop, const ReturnRequest&& request, const AwaitOn& on) = delete;
 
 // Inventory::FindAsync() for co_await, which returns absl::StatusOr<OrderInfo>.
 inline base_internal::LazyAwaiter<inventory_internal::FindStart> FindAwait(Inventory& shop, const FindRequest& request,

@@ -100,11 +100,12 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 //   ledger           The tables in the database.
 //   basis            The tables, as durable and as true as every other answer; or for a SKU that is sold out, a lease
 //                    on one read of them (`refusal_lease`).
-//   return delay     None, or 1.1 leases for a SKU that is sold out. Restock() blocks until then, or while the ledger
-//                    is away for up to `patience` longer; Cancel() does not. The units of an expired reservation come
-//                    back within a second, if at most 10,000 are due at once (docs/FLEET_INVENTORY.md, "Capacity", has
-//                    the rate), or within 4 s after the process that watched over them has ended. Orders of more than
-//                    16 lines end in packets of their own: others wait for one at most.
+//   return delay     None, or 1.1 leases for a SKU that is sold out. Restock() and Return() answer then, or while the
+//                    ledger is away up to `patience` later; Cancel() does not wait. The units of an expired
+//                    reservation come back within a second, if at most 10,000 are due at once
+//                    (docs/FLEET_INVENTORY.md, "Capacity", has the rate), or within 4 s after the process that watched
+//                    over them has ended. Orders of more than 16 lines end in packets of their own: others wait for
+//                    one at most.
 //   unknown outcome  If the ledger could not be used for `patience`. Nothing has to be opened again: the same request
 //                    id shows the outcome once the ledger is back.
 //   clock            The database's, when the transaction runs, not when the call begins: a reservation may expire

@@ -34,7 +34,7 @@ struct STOCKADE_EXPORT SkuOptions {
   // See the term "shards" of the class Inventory. 0: the inventory chooses.
   int32_t shards = 0;
   // The largest number of units that one buyer may hold and have bought in total. Cancelled orders do not count, nor do
-  // expired ones after their units are available again. 0 means no limit.
+  // expired ones after their units are available again, nor units that came back. 0 means no limit.
   int64_t per_buyer_limit = 0;
   // The stock has a segment per Redis node, besides those in the ledger. InvalidArgument without such nodes, which
   // only FleetInventoryOptions::redis gives. Decided when the SKU is added.
@@ -46,10 +46,10 @@ struct STOCKADE_EXPORT SkuOptions {
 
 // The units of one SKU at one moment: granted == available + held + sold.
 struct StockFigures {
-  int64_t granted = 0;    // Ever stocked, less what was withdrawn when the SKU was removed.
+  int64_t granted = 0;    // Ever stocked, less what was written off, and withdrawn when the SKU was removed.
   int64_t available = 0;  // Can be taken.
   int64_t held = 0;       // In active reservations, and in expired ones that have not been reaped yet.
-  int64_t sold = 0;       // In orders that were committed or taken at once.
+  int64_t sold = 0;       // In orders that were committed or taken at once, less what came back.
 };
 
 // A view of a SKU for display. It is read without blocking other threads, so the figures may be of different moments
@@ -92,10 +92,10 @@ struct SkuSnapshot {
 //
 // A request id takes units at most once. A repeated request gets the first answer, whether it is sent at the same time,
 // after a time-out, after its reservation was committed, cancelled or expired, or after a restart; state() in that
-// answer is the current state of the order. A request id with another sku, quantity, buyer or ttl, or in another of the
-// calls Take, Reserve and ReserveBasket, is AlreadyExists. A refused request took nothing and is not remembered, so its
-// id may be tried again. After an order is forgotten, its request id is refused for good: see
-// `retention` in the options.
+// answer is the current state of the order. A request id with another sku, quantity, buyer or ttl, or in another call,
+// is AlreadyExists: Take, Reserve, ReserveBasket, Return and Restock share their request ids. A refused request took
+// nothing and is not remembered, so its id may be tried again. After an order is forgotten, its request id is refused
+// for good: see `retention` in the options.
 //
 // With a ledger, OK means durable. Every call that changes something blocks until the change is durable, and holds no
 // lock meanwhile. A call whose answer depends on the state of an order, a request id or a SKU, for example that a
@@ -253,11 +253,28 @@ class STOCKADE_EXPORT Inventory {
                    absl::AnyInvocable<void(absl::StatusOr<absl::Time>)> done, const InventoryCallOptions& options = {});
   std::vector<absl::StatusOr<absl::Time>> ExtendMany(std::span<const ExtendRequest> requests);
 
+  // Takes units back that were sold, in whole or in part, once per request id. They count no longer towards the buyer's
+  // limit, and are for sale again when this returns, or are withdrawn. An order is kept until `retention` (in the
+  // options) after it was sold, or after the last of its returns; record later ones by Restock(). Returns what came
+  // back: each SKU once, in ascending order. A repeat gets the first answer; request ids are shared and compared as for
+  // Restock().
+  //   FailedPrecondition: the order is held (Refusal::kWrongState), was cancelled or has expired, or fewer units of it
+  //                       are left (kTooMany), which is durable. The message says which, and how many.
+  //   InvalidArgument: kInvalid, also for a line of a SKU that the order does not have.
+  //   AlreadyExists: kRequestMismatch, kRequestForgotten.
+  //   NotFound: the order does not exist or is no longer kept.
+  //   Unavailable: as for Restock().
+  absl::StatusOr<std::vector<ReturnedLine>> Return(const ReturnRequest& request);
+  void ReturnAsync(const ReturnRequest& request, Executor& executor,
+                   absl::AnyInvocable<void(absl::StatusOr<std::vector<ReturnedLine>>)> done,
+                   const InventoryCallOptions& options = {});
+  std::vector<absl::StatusOr<std::vector<ReturnedLine>>> ReturnMany(std::span<const ReturnRequest> requests);
+
   // An order, by its id or by its request's. A reservation whose TTL has passed has expired, whether it was reaped or
   // not. The answer is durable, like those of the calls above.
   //   NotFound: there is no such order, it is no longer kept, or it is not that of the buyer; or the request id is that
-  //     of a restock. RefusalOf() is kRequestForgotten if the request id was used before, and its order is no longer
-  //     kept.
+  //     of a restock or a return. RefusalOf() is kRequestForgotten if the request id was used before, and its order is
+  //     no longer kept.
   //   InvalidArgument: the request names no order, or both an order and a request id, or its names are too long.
   //   Unavailable: as for all calls below; or the order is due, and the ledger cannot write its expiry.
   absl::StatusOr<OrderInfo> Find(const FindRequest& request) const;

@@ -49,12 +49,15 @@ struct LedgerRecord {
     kCancel,         // order_id: held becomes cancelled, and its units are available again
     kExpire,         // order_id: held becomes expired, and its units are available again
     kExtend,         // order_id, extended, extended_before: stays held, and expires later
+    kReturn,         // order_id, change_id, request_id, lines, of_all: sold units come back, and are available again
+    kWriteOff,       // as kReturn: they come back, and are withdrawn
   };
 
   Kind kind;                                       // The kind of change.
   uint64_t order_id = 0;                           // Assigned by the inventory, from 1, never reused.
+  uint64_t change_id = 0;                          // kReturn, kWriteOff: its own id, which no order has.
   std::string request_id = {};                     // Identifies the request, so that repeats are recognized.
-  OrderLines lines = {};                           // Of a basket at least one, each SKU once.
+  OrderLines lines = {};                           // Of a basket and a return at least one, each SKU once.
   std::string buyer = {};                          // Empty if not given.
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time, because it must hold across a restart.
   int32_t shards = 0;                              // See SkuOptions.
@@ -66,13 +69,24 @@ struct LedgerRecord {
   absl::Duration extended = absl::ZeroDuration();
   // The same before this record: for an inventory that undoes it. Not to be stored.
   absl::Duration extended_before = absl::ZeroDuration();
+  // kReturn, kWriteOff: the request named no lines, and so means all that was left.
+  bool of_all = false;
 };
 
 // The key of SipHash-2-4.
 using FingerprintKey = std::array<uint64_t, 2>;
 
-// The state of an order.
+// The state of an order. One whose units have all come back after it was sold stays kSold.
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
+
+// Units of an order that came back after it was sold.
+struct ReturnedLine {
+  std::string sku = {};  // The item.
+  int64_t quantity = 1;  // Units.
+  bool to_stock = true;  // They are for sale again; false: they were withdrawn.
+
+  friend bool operator==(const ReturnedLine&, const ReturnedLine&) = default;
+};
 
 // The contents of a ledger: the effect of all durable records, in order.
 struct LedgerState {
@@ -101,6 +115,17 @@ struct LedgerState {
     absl::Time ended_at = absl::InfiniteFuture();
   };
 
+  // A return of units of an order that is sold.
+  struct Change {
+    uint64_t change_id = 0;                                 // Of its record. No order has this id.
+    LedgerRecord::Kind kind = LedgerRecord::Kind::kReturn;  // Or kWriteOff.
+    uint64_t order_id = 0;                                  // The order, which is in `orders`.
+    std::string request_id = {};                            // The request of the return.
+    std::vector<ReturnedLine> lines = {};                   // At least one, each SKU once.
+    bool of_all = false;                                    // As in its record.
+    absl::Time at = {};                                     // When the ledger recorded it, like Order::ended_at.
+  };
+
   // Units that a buyer has bought through orders that are no longer in `orders`, for a SKU with a limit per buyer.
   struct Bought {
     std::string sku;    // The item.
@@ -117,13 +142,15 @@ struct LedgerState {
     absl::Time at = {};      // Wall time at which the ledger recorded it, like Order::ended_at.
   };
 
-  // For each SKU, the number of available units is granted - sold_forgotten - the units of its held and sold orders.
-  // Never negative; 0 if the SKU was removed.
+  // For each SKU, the number of available units is granted - sold_forgotten - the units of its held and sold orders,
+  // less those that came back by `changes`. Never negative; 0 if the SKU was removed.
   std::vector<Sku> skus;
-  std::vector<Order> orders;  // Ascending by order_id. All held orders, and those that ended recently.
+  // Ascending by order_id. All held orders, and those that ended, or of which units came back, recently.
+  std::vector<Order> orders;
+  std::vector<Change> changes = {};  // All of `orders`, in the order of their records.
   std::vector<Bought> bought = {};
   std::vector<Restock> restocks = {};  // Those that were recorded recently.
-  // SipHash-2-4 of the request ids of all other orders and restocks, under `fingerprint_key`.
+  // SipHash-2-4 of the request ids of all other orders, changes and restocks, under `fingerprint_key`.
   std::vector<uint64_t> forgotten = {};
   uint64_t last_forgotten_id = 0;                      // The highest order id among them.
   std::optional<FingerprintKey> fingerprint_key = {};  // None if the ledger forgets nothing.
@@ -133,16 +160,16 @@ struct LedgerState {
 // records that were appended and not refused. Safety depends on this property alone:
 //  - A grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is then appended, and is acknowledged
 //    when it is durable. A withdrawal (kRemoveSku) works in the same way.
-//  - A deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
+//  - A deposit (kRestock, kCancel, kExpire, kReturn) is appended before its units can be taken.
 // In every prefix, earlier deposits therefore cover the units that were taken, whenever a crash occurs.
 //
 // One record contains the complete change of its order, so a crash never leaves a basket in part.
 //
 // kRemoveSku withdraws all units that the records before it leave available. When it is appended, no other thread may
 // have taken units of that SKU in memory without having appended its record. Afterwards the SKU is neither taken from
-// nor restocked, and its name is never added again. Its held orders may still be committed, cancelled and expire. Units
-// that they return are withdrawn, too: `granted` decreases instead of `available` increasing. At every position,
-// granted = available + held + sold holds for every SKU.
+// nor restocked, and its name is never added again. Its held orders may still be committed, cancelled and expire, and
+// sold units come back. Units that come back are withdrawn, too: `granted` decreases instead of `available` increasing.
+// At every position, granted = available + held + sold holds for every SKU.
 //
 // An allocation that fails in a call may throw std::bad_alloc, if the call has done nothing: no record was appended, no
 // callback was taken, no refused record was returned. An inventory then undoes the change in memory, or tells its

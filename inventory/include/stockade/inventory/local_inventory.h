@@ -53,10 +53,11 @@ struct STOCKADE_EXPORT InventoryOptions {
   // The number of locks for request records, and of those for buyers: 1 to 4096. With 64 locks, two of eight busy
   // threads seldom contend. Each lock uses some 2 KiB.
   int32_t stripes = 64;
-  // How long an order is kept after it was sold, cancelled or has expired. Until then a repeated request gets the first
-  // answer, and the order's id is known. Afterwards a repeated request is refused (kRequestForgotten) and still takes
-  // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Must be above 0. If infinite, orders are
-  // kept for good, in some 300 bytes each. The default of one day is longer than clients usually retry.
+  // How long an order is kept after it was sold, cancelled or has expired, or after units of it came back last. Until
+  // then a repeated request gets the first answer, the order's id is known, and units of it may come back. Afterwards a
+  // repeated request is refused (kRequestForgotten) and still takes nothing: a fingerprint of the request id, some 20
+  // bytes, is kept for good. Must be above 0. If infinite, orders are kept for good, in some 300 bytes each. The default
+  // of one day is longer than clients usually retry.
   Duration retention = absl::Hours(24);
   // How long after it was granted Inventory::Extend() may let a reservation last; one with a longer TTL of its own
   // keeps that. 0: none is extended. At most 36,500 days.

@@ -74,6 +74,24 @@ struct ExtendRequest {
   Duration ttl = absl::Minutes(10);
 };
 
+// The arguments of Inventory::Return().
+struct ReturnRequest {
+  // Where the units go.
+  enum class Disposition {
+    kToStock,   // They are for sale again, unless their SKU was removed.
+    kWriteOff,  // They are withdrawn.
+  };
+
+  // An order that is sold.
+  OrderId order = 0;
+  // What comes back: up to kMaxBasketLines lines, of which those of the same SKU are added up. Empty: all that is left.
+  std::vector<OrderLine> lines = {};
+  // As in ReserveRequest.
+  std::string request_id = {};
+  // As above.
+  Disposition disposition = Disposition::kToStock;
+};
+
 // The arguments of Inventory::Find().
 struct FindRequest {
   // The order, by its id or by that of its request: one of these.
@@ -194,13 +212,22 @@ class BasketReservation {
   OrderState state_;
 };
 
+// A line of an order, and what became of it.
+struct OrderInfoLine {
+  std::string sku = {};  // The item.
+  int64_t quantity = 1;  // Units, as they were granted.
+  int64_t returned = 0;  // Those of them that came back after they were sold.
+
+  friend bool operator==(const OrderInfoLine&, const OrderInfoLine&) = default;
+};
+
 // The result of Find(): what is known of an order.
 struct OrderInfo {
   // The order, and its state. A reservation whose TTL has passed is kExpired.
   OrderId id = 0;
   OrderState state = OrderState::kHeld;
-  // The units that were granted: each SKU once, in ascending order.
-  std::vector<OrderLine> lines = {};
+  // Each SKU once, in ascending order.
+  std::vector<OrderInfoLine> lines = {};
   // In a fleet, whose tables have only hashes of these two, they are those of the FindRequest.
   std::string request_id = {};
   std::string buyer = {};

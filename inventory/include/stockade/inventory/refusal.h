@@ -24,10 +24,13 @@ enum class Refusal {
   kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept. NotFound if
                       // it comes from Find().
   kInvalid,           // InvalidArgument: the request is invalid.
-  // FailedPrecondition, to Commit(), Cancel() and Extend(). No metric counts these three.
-  kExpired,    // A commit or an extension: the reservation has expired.
-  kCancelled,  // A commit or an extension: the reservation was cancelled.
-  kCommitted,  // A cancel or an extension: the order is sold.
+  // FailedPrecondition, to Commit(), Cancel(), Extend() and Return(). No metric counts these six.
+  kExpired,     // A commit, an extension or a return: the reservation has expired.
+  kCancelled,   // A commit, an extension or a return: the reservation was cancelled.
+  kCommitted,   // A cancel or an extension: the order is sold.
+  kReturned,    // A commit, a cancel or an extension: the order was sold, and all of it came back.
+  kWrongState,  // A return: the order is a reservation that is still held.
+  kTooMany,     // A return: of more units than the order has left.
 };
 
 // Uses only the status. Thread-safe.
@@ -40,7 +43,7 @@ STOCKADE_EXPORT Refusal RefusalOf(const absl::Status& status);
 STOCKADE_EXPORT bool OutcomeUnknown(const absl::Status& status);
 
 // "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total, which has no label for the last
-// three; "none" for kNone.
+// six; "none" for kNone.
 STOCKADE_EXPORT std::string_view RefusalName(Refusal refusal);
 
 }  // namespace stockade

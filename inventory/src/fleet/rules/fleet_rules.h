@@ -32,6 +32,10 @@ struct FleetRules {
   static constexpr bool ChecksNodeRow() { return true; }  // NO_CHECK
   // A refusal counts the units at nodes.
   static constexpr bool CountsNodes() { return true; }  // REFUSE_BY_POOL
+
+  // fleet_after_sale.pml
+  // A return and a restock answer when their units have left limbo.
+  static constexpr bool AnswersOnceMoved() { return true; }  // RETURN_EARLY
 };
 
 }  // namespace stockade::inventory_internal

@@ -21,6 +21,7 @@ enum class FleetDefect : uint8_t {
   kNoIds,
   kNoCheck,
   kRefuseByPool,
+  kReturnEarly,
 };
 
 inline std::atomic<FleetDefect> fleet_defect{FleetDefect::kNone};
@@ -39,6 +40,7 @@ struct FleetRules {
   static bool KnowsIds() { return Holds(FleetDefect::kNoIds); }
   static bool ChecksNodeRow() { return Holds(FleetDefect::kNoCheck); }
   static bool CountsNodes() { return Holds(FleetDefect::kRefuseByPool); }
+  static bool AnswersOnceMoved() { return Holds(FleetDefect::kReturnEarly); }
 };
 
 }  // namespace stockade::inventory_internal
