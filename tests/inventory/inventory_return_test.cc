@@ -228,7 +228,7 @@ TEST_F(InventoryReturnTest, Forms_AnswerAlike) {
   EXPECT_EQ(later.get_future().get().value(), many[0].value());
 }
 
-// Of each unit one return takes effect, and nobody is told that a unit is sold that is not.
+// Of each unit one return takes effect.
 TEST_F(InventoryReturnTest, ReturnsRaceWithEachOtherAndWithTakes_EachUnitComesBackOnce) {
   ASSERT_TRUE(shop_->AddSku("boot", {.stock = 2, .shards = 2}).ok());
   for (int round = 0; round < 100; ++round) {

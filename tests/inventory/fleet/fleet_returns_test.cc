@@ -217,7 +217,7 @@ TEST_F(FleetReturnsTest, OrderIsKeptFromItsLastReturnOn_AndForgottenWithIt) {
   EXPECT_TRUE(shop->Take({"lace", 7, "b", "ann"}).ok()) << "two of nine are the buyer's";
 }
 
-// Each unit comes back once, whoever asks.
+// Each unit comes back once, by one of the processes.
 TEST_F(FleetReturnsTest, ProcessesRaceForOneOrder_EachUnitComesBackOnce) {
   const std::unique_ptr<Inventory> shops[] = {Connect(), Connect(), Connect()};
   ASSERT_TRUE(shops[0]->AddSku("lace", {.stock = 3, .shards = 3}).ok());

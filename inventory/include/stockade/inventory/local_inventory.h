@@ -56,8 +56,8 @@ struct STOCKADE_EXPORT InventoryOptions {
   // How long an order is kept after it was sold, cancelled or has expired, or after units of it came back last. Until
   // then a repeated request gets the first answer, the order's id is known, and units of it may come back. Afterwards a
   // repeated request is refused (kRequestForgotten) and still takes nothing: a fingerprint of the request id, some 20
-  // bytes, is kept for good. Must be above 0. If infinite, orders are kept for good, in some 300 bytes each. The default
-  // of one day is longer than clients usually retry.
+  // bytes, is kept for good. Must be above 0. If infinite, orders are kept for good, in some 300 bytes each. The
+  // default of one day is longer than clients usually retry.
   Duration retention = absl::Hours(24);
   // How long after it was granted Inventory::Extend() may let a reservation last; one with a longer TTL of its own
   // keeps that. 0: none is extended. At most 36,500 days.

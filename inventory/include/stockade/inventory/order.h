@@ -76,7 +76,7 @@ struct ExtendRequest {
 
 // The arguments of Inventory::Return().
 struct ReturnRequest {
-  // Where the units go.
+  // The place to which the units go.
   enum class Disposition {
     kToStock,   // They are for sale again, unless their SKU was removed.
     kWriteOff,  // They are withdrawn.
@@ -84,7 +84,8 @@ struct ReturnRequest {
 
   // An order that is sold.
   OrderId order = 0;
-  // What comes back: up to kMaxBasketLines lines, of which those of the same SKU are added up. Empty: all that is left.
+  // The units that come back: up to kMaxBasketLines lines, of which those of the same SKU are added up. Empty: all that
+  // are left.
   std::vector<OrderLine> lines = {};
   // As in ReserveRequest.
   std::string request_id = {};
