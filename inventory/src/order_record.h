@@ -30,8 +30,8 @@ using ItemLines = absl::InlinedVector<ItemLine, 1>;
 // Of a return, whose lines are what came back.
 struct OrderChange {
   OrderId order;
-  bool of_all;                            // The request named no lines.
-  absl::InlinedVector<bool, 1> to_stock;  // Of each line; otherwise its units were withdrawn.
+  bool of_all;                                 // The request named no lines.
+  absl::InlinedVector<bool, 1> to_stock = {};  // Of each line; otherwise its units were withdrawn.
 };
 
 // What a request got. Restocks and returns are no orders: they are here for their request ids, have ended (kSold) from
