@@ -28,7 +28,10 @@ class OrderedUnits {
  public:
   // Those that come to orders have left the stock, and those that go from them are about to be put back, or withdrawn.
   void Count(Transfer transfer, int64_t units) {
-    if (transfer.from == Account::kSold) Add(&Cell::unsold_again, units);
+    if (transfer.from == Account::kSold) {
+      comes_back_.store(true, std::memory_order_release);
+      Add(&Cell::unsold_again, units);
+    }
     if (ToOrders(transfer) < 0) Add(&Cell::returned, units);
     if (ToOrders(transfer) > 0) Add(&Cell::taken, units);
     if (transfer.to == Account::kSold) Add(&Cell::sold, units);
@@ -38,7 +41,7 @@ class OrderedUnits {
   uint64_t returned() const { return Sum(&Cell::returned); }
   // Those that were ever sold, and those of them that are sold no more.
   uint64_t ever_sold() const { return Sum(&Cell::sold); }
-  uint64_t unsold_again() const { return Sum(&Cell::unsold_again); }
+  uint64_t unsold_again() const { return comes_back_.load(std::memory_order_acquire) ? Sum(&Cell::unsold_again) : 0; }
   // Exact while nobody changes them. Otherwise what is on its way to be sold or returned may still show as held, but
   // never less than nothing.
   int64_t sold() const {
@@ -70,6 +73,7 @@ class OrderedUnits {
   }
 
   std::array<Cell, kCells> cells_;
+  std::atomic<bool> comes_back_{false};  // Set before the first of unsold_again: most SKUs have none.
 };
 
 // A status that is made once for every few threads: copies of one share a count of references, for which all threads

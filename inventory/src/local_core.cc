@@ -88,17 +88,13 @@ absl::Status LocalCore::AwaitDurable(uint64_t position) const {
   }
 }
 
-absl::Status LocalCore::Outcome(uint64_t position, const absl::Status& durable) {
-  if (durable.ok()) {
-    if (position != 0) orders_.NoteDurable(position);
-    return absl::OkStatus();
-  }
-  if (durable == checks_.NoMemoryInDoubt()) return durable;
-  const bool refused = absl::IsResourceExhausted(durable);
+absl::Status LocalCore::NotDurable(const absl::Status& why) {
+  if (why == checks_.NoMemoryInDoubt()) return why;
+  const bool refused = absl::IsResourceExhausted(why);
   try {
     if (refused) UndoRefusedRecords();
-    if (!refused) return checks_.InDoubt(Concat(durable.message()));
-    return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
+    if (!refused) return checks_.InDoubt(Concat(why.message()));
+    return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", why.message()));
   } catch (const std::bad_alloc&) {
     // If refused records could not be undone, every later call that changes something undoes them first.
     return refused ? checks_.NoMemory() : checks_.NoMemoryInDoubt();

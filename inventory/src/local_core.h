@@ -79,10 +79,15 @@ class LocalCore final : public InventoryCore {
   // `durable`: whether the record became durable that the answer depends on.
   void Answer(OrderCall& call, const absl::Status& durable);
   void CountAnswer(const OrderCall& call);
-  // This, Outcome() and Finish() never throw std::bad_alloc.
+  // This, Outcome(), NotDurable() and Finish() never throw std::bad_alloc.
   absl::Status AwaitDurable(uint64_t position) const;
   // Of a call whose record at `position` has become durable, or not; OK if the answer of the call is valid.
-  absl::Status Outcome(uint64_t position, const absl::Status& durable);
+  absl::Status Outcome(uint64_t position, const absl::Status& durable) {
+    if (!durable.ok()) return NotDurable(durable);
+    if (position != 0) orders_.NoteDurable(position);
+    return absl::OkStatus();
+  }
+  absl::Status NotDurable(const absl::Status& why);
   absl::Status Finish(PendingStatus settled);
 
   // Grant(), ChangeOrder() and all that they call allocate what they need before the append to the ledger, which is the
