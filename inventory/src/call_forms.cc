@@ -43,15 +43,17 @@ auto Guarded(const InventoryCore& core, const Call& call) -> decltype(call()) {
   }
 }
 
-Order OrderOf(const Granted& granted) {
-  return Order(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
+// Each makes the answer in the place that the caller gets it from.
+void Fill(const Granted& granted, absl::StatusOr<Order>& to) {
+  to.emplace(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
 }
 
-void Fill(const Granted& granted, std::optional<Order>& to) { to = OrderOf(granted); }
+void Fill(const Granted& granted, absl::StatusOr<Reservation>& to) {
+  to.emplace(Order(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state),
+             granted.expires_at);
+}
 
-void Fill(const Granted& granted, std::optional<Reservation>& to) { to.emplace(OrderOf(granted), granted.expires_at); }
-
-void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
+void Fill(Granted&& granted, absl::StatusOr<BasketReservation>& to) {
   to.emplace(granted.id, std::move(granted.lines), granted.request_id, granted.buyer, granted.expires_at,
              granted.state);
 }
@@ -60,45 +62,51 @@ void Fill(Granted&& granted, std::optional<BasketReservation>& to) {
 template <class Response>
 struct Typed : OrderCall {
   static constexpr bool kIsEnd = std::is_same_v<Response, absl::Status>;
-  static constexpr bool kIsGrant =
-      requires(Granted granted, std::optional<Response>& to) { Fill(std::move(granted), to); };
   using Result = std::conditional_t<kIsEnd, absl::Status, absl::StatusOr<Response>>;
-  using OrderCall::OrderCall;
+  static constexpr bool kIsGrant = requires(Granted granted, Result& to) { Fill(std::move(granted), to); };
+
+  template <class... Args>
+  explicit Typed(Result& into, const Args&... args) : OrderCall(args...), answer(into) {}
 
   void Make(Granted&& granted) override {
-    if constexpr (kIsGrant) Fill(std::move(granted), response);
+    if constexpr (kIsGrant) Fill(std::move(granted), answer);
   }
   void Make(OrderInfo&& found) override {
-    if constexpr (std::is_same_v<Response, OrderInfo>) response = std::move(found);
+    if constexpr (std::is_same_v<Response, OrderInfo>) answer = std::move(found);
   }
   void Make(std::vector<ReturnedLine>&& returned) override {
-    if constexpr (std::is_same_v<Response, std::vector<ReturnedLine>>) response = std::move(returned);
+    if constexpr (std::is_same_v<Response, std::vector<ReturnedLine>>) answer = std::move(returned);
   }
   void CopyAnswer(const OrderCall& other) override {
-    response = static_cast<const Typed&>(other).response;
+    answer = static_cast<const Typed&>(other).answer;
     status = other.status;
   }
-  Result TakeAnswer() {
+  // Once there is an answer.
+  void Finish() {
     if constexpr (std::is_same_v<Response, absl::Time>) {
-      if (status.ok()) return expires_at;
-    } else if constexpr (!kIsEnd) {
-      if (status.ok()) return *std::move(response);
+      if (status.ok()) answer = expires_at;
     }
-    return std::move(status);
+    if (!status.ok()) answer = std::move(status);
   }
 
-  std::optional<Response> response;
+  Result& answer;
+};
+
+// Where a call has its answer that outlives its caller.
+template <class Response>
+struct Kept {
+  typename Typed<Response>::Result result;
 };
 
 // With its callback. It is allocated before it is asked for. The core, the time-out and the stop may answer it; the
 // first answer counts.
 template <class Response>
-struct Notified final : Typed<Response> {
+struct Notified final : Kept<Response>, Typed<Response> {
   using Result = typename Typed<Response>::Result;
 
   template <class... Args>
   Notified(std::string_view what, Executor& on, const Args&... args)
-      : Typed<Response>(args...), name(what), executor(on) {}
+      : Typed<Response>(this->result, args...), name(what), executor(on) {}
 
   struct OnStop {
     std::weak_ptr<Notified> call;
@@ -142,7 +150,11 @@ struct Notified final : Typed<Response> {
       Invoke();
     }
   }
-  void Invoke() { std::move(done)(gave_up.ok() ? this->TakeAnswer() : Result(std::move(gave_up))); }
+  void Invoke() {
+    if (!gave_up.ok()) return std::move(done)(Result(std::move(gave_up)));
+    this->Finish();
+    std::move(done)(std::move(this->answer));
+  }
 
   static constexpr std::string_view kStopped = "the stop was requested";
   static constexpr std::string_view kLate = "the time-out has passed";
@@ -159,10 +171,12 @@ struct Notified final : Typed<Response> {
 template <class Response, class... Args>
 typename Typed<Response>::Result Ask(InventoryCore& core, const Args&... args) {
   return Guarded(core, [&] {
-    Typed<Response> call(args...);
+    typename Typed<Response>::Result answer;
+    Typed<Response> call(answer, args...);
     OrderCall* const asked = &call;
     core.Await({&asked, 1});
-    return call.TakeAnswer();
+    call.Finish();
+    return answer;
   });
 }
 
@@ -177,9 +191,11 @@ std::vector<typename Typed<Response>::Result> AskAll(InventoryCore& core, std::s
     calls.reserve(requests.size());
     asked.reserve(requests.size());
     results.reserve(requests.size());
-    for (const Request& request : requests) asked.push_back(&calls.emplace_back(kind..., request));
+    for (const Request& request : requests) {
+      asked.push_back(&calls.emplace_back(results.emplace_back(), kind..., request));
+    }
     core.Await(asked);
-    for (Typed<Response>& call : calls) results.push_back(call.TakeAnswer());
+    for (Typed<Response>& call : calls) call.Finish();
     return results;
   });
 }
