@@ -43,14 +43,20 @@ auto Guarded(const InventoryCore& core, const Call& call) -> decltype(call()) {
   }
 }
 
+// What stands where an answer will be. absl's own, of a StatusOr, is not inlined.
+const absl::Status& Unanswered() {
+  static const absl::Status& unanswered = *new absl::Status(absl::StatusCode::kUnknown, "");
+  return unanswered;
+}
+
 // Each makes the answer in the place that the caller gets it from.
 void Fill(const Granted& granted, absl::StatusOr<Order>& to) {
   to.emplace(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
 }
 
 void Fill(const Granted& granted, absl::StatusOr<Reservation>& to) {
-  to.emplace(Order(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state),
-             granted.expires_at);
+  to.emplace(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.expires_at,
+             granted.state);
 }
 
 void Fill(Granted&& granted, absl::StatusOr<BasketReservation>& to) {
@@ -171,7 +177,7 @@ struct Notified final : Kept<Response>, Typed<Response> {
 template <class Response, class... Args>
 typename Typed<Response>::Result Ask(InventoryCore& core, const Args&... args) {
   return Guarded(core, [&] {
-    typename Typed<Response>::Result answer;
+    typename Typed<Response>::Result answer = Unanswered();
     Typed<Response> call(answer, args...);
     OrderCall* const asked = &call;
     core.Await({&asked, 1});

@@ -125,14 +125,9 @@ struct RestockRequest {
 class Order {
  public:
   // For request handlers and tests.
-  Order(OrderId id, std::string sku, int64_t quantity, std::string request_id, std::string buyer,
+  Order(OrderId id, const std::string& sku, int64_t quantity, const std::string& request_id, const std::string& buyer,
         OrderState state = OrderState::kSold)
-      : id_(id),
-        sku_(std::move(sku)),
-        quantity_(quantity),
-        request_id_(std::move(request_id)),
-        buyer_(std::move(buyer)),
-        state_(state) {}
+      : id_(id), sku_(sku), quantity_(quantity), request_id_(request_id), buyer_(buyer), state_(state) {}
 
   // The parameters of the request, and the id of its order.
   OrderId id() const { return id_; }
@@ -164,7 +159,9 @@ class Order {
 class Reservation : public Order {
  public:
   // For request handlers and tests.
-  Reservation(Order order, absl::Time expires_at) : Order(std::move(order)), expires_at_(expires_at) {}
+  Reservation(OrderId id, const std::string& sku, int64_t quantity, const std::string& request_id,
+              const std::string& buyer, absl::Time expires_at, OrderState state = OrderState::kHeld)
+      : Order(id, sku, quantity, request_id, buyer, state), expires_at_(expires_at) {}
 
   // The wall time at which the reservation expires unless it is committed or extended, for display. The inventory
   // itself uses a clock that never jumps.
