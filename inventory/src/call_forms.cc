@@ -49,7 +49,8 @@ const absl::Status& Unanswered() {
   return unanswered;
 }
 
-// Each makes the answer in the place that the caller gets it from.
+// Each makes the answer in the place that the caller gets it from, and once: where there was one, emplace() would leave
+// none if it threw.
 void Fill(const Granted& granted, absl::StatusOr<Order>& to) {
   to.emplace(granted.id, granted.sku, granted.quantity, granted.request_id, granted.buyer, granted.state);
 }
@@ -92,13 +93,13 @@ struct Typed : OrderCall {
     if constexpr (std::is_same_v<Response, absl::Time>) {
       if (status.ok()) answer = expires_at;
     }
-    if (!status.ok()) answer = std::move(status);
+    if (kIsEnd || !status.ok()) answer = std::move(status);
   }
 
   Result& answer;
 };
 
-// Where a call has its answer that outlives its caller.
+// The place of the answer, for a call that outlives its caller.
 template <class Response>
 struct Kept {
   typename Typed<Response>::Result result;
