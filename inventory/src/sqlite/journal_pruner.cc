@@ -139,7 +139,7 @@ absl::Status JournalPruner::ForgetOrder(const JournalRow& last, Fold& fold) {
 
 absl::StatusOr<bool> JournalPruner::ComesBackLater(const JournalRow& row) {
   if (!has_changes_) return false;
-  const absl::StatusOr<bool> found = find_later_change_.With(row.order_id, row.position).Step();
+  absl::StatusOr<bool> found = find_later_change_.With(row.order_id, row.position).Step();
   if (found.ok() && *found) (void)find_later_change_.Run();
   return found;
 }
