@@ -30,7 +30,9 @@ absl::Status LocalCore::Return(OrderCall& call) {
   of_order->mutex.AssertHeld();
   const Instant now = clock_->Now();
   const OrderBook::Ref order = orders_.FindById(*of_order, call.id, now);
-  if (order == nullptr) return checks_.NoSuchOrder(call.id);
+  // One that was made since its buyer was looked for did not exist when the call began.
+  const bool is_new = order != nullptr && order->has_buyer_limit() && !buyer_lock.owns_lock();
+  if (order == nullptr || is_new) return checks_.NoSuchOrder(call.id);
   call.position = order->position;
   const bool is_due = order->IsDue(now);
   const OrderState state = is_due ? OrderState::kExpired : order->state;
@@ -79,7 +81,8 @@ absl::Status LocalCore::FindReturned(const OrderCall& call, const OrderRecord& o
 void LocalCore::TakeBack(OrderCall& call, OrderBook::Stripe& stripe, OrderBook::Ref record, OrderBook::Stripe& of_order,
                          OrderRecord& order) {
   const Instant now = record->ended_at;
-  auto change = std::make_unique<OrderChange>(OrderChange{.order = order.id, .of_all = call.lines.empty()});
+  auto change = std::make_unique<OrderChange>(
+      OrderChange{.order = order.id, .of_all = call.lines.empty(), .remembered_since = order.ended_at});
   for (const ItemLine& line : record->lines) {
     // While a stripe is locked, no SKU is removed.
     const Transfer transfer = TransferOf(call.kind, !line.item->removed());
@@ -126,7 +129,7 @@ absl::Status LocalCore::ReturnAgain(OrderCall& call, const OrderRecord& record) 
   const bool same_lines = std::ranges::equal(call.lines, record.lines, [](const RequestLine& a, const ItemLine& b) {
     return a.sku == b.item->sku && a.quantity == b.quantity;
   });
-  if (change.of_all != call.lines.empty() || (!change.of_all && !same_lines)) return differs("lines");
+  if (change.of_all != call.lines.empty() || (!change.of_all && !same_lines)) return differs("set of lines");
   call.Make(ReturnedLinesOf(record));
   metrics_.Add(kRepeats);
   return absl::OkStatus();

@@ -119,8 +119,8 @@ struct Item {
   // Of a removed SKU nobody asks any more.
   bool counts_buyers() const { return per_buyer_limit != 0 && !removed(); }
 
-  // Moves units, except that they have left the shards if TakesFirst(). Needs `mutex` for units from or to outside, or
-  // an order's stripe once removed. The order of the steps is what Oversold() relies on.
+  // Moves units, except that they have left the shards if TakesFirst(). Needs the stripe for units of an order, and
+  // `mutex` for other units from or to outside. The order of the steps is what Oversold() relies on.
   void Move(Transfer transfer, int64_t moved) {
     const auto count = static_cast<uint64_t>(moved);
     if (transfer.from == Account::kOutside) put_up.fetch_add(count, std::memory_order_release);
@@ -174,7 +174,7 @@ struct Item {
   StatusCopies sold_out;
   StatusCopies all_held;
   std::atomic<uint64_t> put_up;              // Ever, and withdrawn_units as well: neither falls.
-  std::atomic<uint64_t> withdrawn_units{0};  // By a removal, or by the end of an order after it.
+  std::atomic<uint64_t> withdrawn_units{0};  // By a removal, the end of an order after it, or a write-off.
 };
 
 inline int64_t AvailableUnits(const Item& item) { return item.removed() ? 0 : item.stock->ApproximateAvailable(); }

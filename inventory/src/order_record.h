@@ -31,6 +31,7 @@ using ItemLines = absl::InlinedVector<ItemLine, 1>;
 struct OrderChange {
   OrderId order;
   bool of_all;                                 // The request named no lines.
+  Instant remembered_since = {};               // The order, without this return. For undoing it.
   absl::InlinedVector<bool, 1> to_stock = {};  // Of each line; otherwise its units were withdrawn.
 };
 

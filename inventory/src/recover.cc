@@ -11,6 +11,9 @@ namespace {
 
 using Kind = LedgerRecord::Kind;
 
+// How long a record may be on its way into the ledger without being refused.
+constexpr absl::Duration kLatestRecord = absl::Minutes(1);
+
 absl::Status CheckShape(const LedgerState::Order& order) {
   if (order.kind == Kind::kReserveBasket ? order.lines.empty() : order.lines.size() != 1) {
     return absl::DataLossError(Concat(" has ", order.lines.size(), " lines"));
@@ -34,7 +37,8 @@ absl::Status LocalCore::Recover() {
 absl::Status LocalCore::RecoverFromLedger() {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
   LedgerState state = ledger_->TakeRecovered();
-  ledger_->SetRetention(retention_);
+  // A call that finds an order at the end of its retention appends a record of it afterwards.
+  ledger_->SetRetention(retention_ + std::min(retention_, kLatestRecord));
   if (absl::Status recovered = RecoverForgotten(state); !recovered.ok()) return recovered;
   const absl::StatusOr<Returns> returns = RecoverReturns(state);
   if (!returns.ok()) return returns.status();

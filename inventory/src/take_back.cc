@@ -84,7 +84,6 @@ void LocalCore::UndoRecord(const LedgerRecord& refused) {
   reaper_->WakeBy(due_at);
 }
 
-// The order stays remembered for as long as the return has made it.
 void LocalCore::UndoReturn(const LedgerRecord& refused, OrderRecord& order) {
   auto of = order.lines.begin();
   for (const OrderLine& line : refused.lines) {
@@ -96,7 +95,10 @@ void LocalCore::UndoReturn(const LedgerRecord& refused, OrderRecord& order) {
   order.position = 0;  // As in UndoRecord().
   OrderBook::Stripe& stripe = *orders_.StripeOfOrder(refused.change_id);
   stripe.mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
-  orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.change_id));
+  const OrderBook::Ref change = orders_.FindUndecided(stripe, refused.change_id);
+  // It stays behind those that ended later, so its memory goes with theirs.
+  order.ended_at = change->change->remembered_since;
+  orders_.Withdraw(stripe, change);
 }
 
 Transfer LocalCore::UndoMove(Item& item, Kind kind, int64_t units) {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "inventory/recording_ledger.h"
 #include "inventory/scarce_ledger.h"
 #include "inventory/sqlite_ledger_support.h"
+#include "request_fingerprint.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/inventory/inventory.h"
@@ -315,6 +317,92 @@ TEST(InventoryReturnScarceTest, RefusedReturn_LeavesTheOrderAsItWas) {
   EXPECT_TRUE(testing::Replay(disk->Journal()).never_oversold);
 }
 
+// Keeps its records in memory, and holds up the append of one request. Tells when a thread reads its clock.
+class GateLedger final : public Ledger {
+ public:
+  static constexpr FingerprintKey kKey = {1, 2};
+
+  LedgerState TakeRecovered() override {
+    LedgerState state;
+    state.fingerprint_key = kKey;
+    return state;
+  }
+  uint64_t Append(LedgerRecord record) override {
+    if (!record.request_id.empty() && record.request_id == held_up) {
+      arrived.release();
+      go_on.acquire();
+    }
+    return ++appended_;
+  }
+  absl::Status AwaitDurable(uint64_t) override { return absl::OkStatus(); }
+  void NotifyDurable(uint64_t, absl::AnyInvocable<void(absl::Status)> done) override { done(absl::OkStatus()); }
+  absl::Status Health() const override { return absl::OkStatus(); }
+
+  std::string held_up;
+  std::binary_semaphore arrived{0};
+  std::binary_semaphore go_on{0};
+
+ private:
+  std::atomic<uint64_t> appended_{0};
+};
+
+class WatchedClock final : public Clock {
+ public:
+  Instant Now() const override {
+    if (std::this_thread::get_id() == watched.load()) has_read.release();
+    return clock_.Now();
+  }
+  Instant CoarseNow() const override { return clock_.CoarseNow(); }
+  absl::Time WallNow() const override { return clock_.WallNow(); }
+  bool WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Instant deadline) override {
+    return clock_.WaitUntil(changed, lock, deadline);
+  }
+
+  std::atomic<std::thread::id> watched;
+  mutable std::counting_semaphore<> has_read{0};
+
+ private:
+  ManualClock clock_;
+};
+
+// Ids of orders can be guessed. A return finds no order, so it locks no buyer, and then waits for the stripe of its own
+// request id. Meanwhile the order is made.
+TEST(InventoryReturnGuessTest, OrderThatIsMadeDuringTheCall_DoesNotExistForIt) {
+  auto made = std::make_unique<GateLedger>();
+  GateLedger& gate = *made;
+  WatchedClock clock;
+  const auto shop =
+      Inventory::Create({.ledger = std::move(made), .clock = &clock, .metrics = nullptr, .stripes = 2}).value();
+  ASSERT_TRUE(shop->AddSku("free", {.stock = 9}).ok());
+  ASSERT_TRUE(shop->AddSku("shoe", {.stock = 9, .per_buyer_limit = 9}).ok());
+  const inventory_internal::RequestFingerprint fingerprint(GateLedger::kKey);
+  int ids = 0;
+  const auto id_in = [&](uint64_t stripe) {
+    std::string id;
+    do id = absl::StrCat("id", ids++);
+    while (fingerprint(id) >> 63 != stripe);
+    return id;
+  };
+  const OrderId guessed = shop->Take({.sku = "free", .request_id = id_in(1)})->id() + 2;
+  gate.held_up = id_in(0);
+  const std::string return_id = id_in(0);
+  std::thread holder([&] { EXPECT_TRUE(shop->Take({.sku = "free", .request_id = gate.held_up}).ok()); });
+  gate.arrived.acquire();
+  std::thread returner([&] {
+    clock.watched = std::this_thread::get_id();
+    const auto back = shop->Return({.order = guessed, .request_id = return_id});
+    clock.watched = std::thread::id();
+    EXPECT_EQ(back.status().code(), absl::StatusCode::kNotFound) << back.status();
+  });
+  clock.has_read.acquire();  // It has looked for the order, or does so now with its stripe locked.
+  const auto sold = shop->Take({"shoe", 5, id_in(1), "ann"});
+  gate.go_on.release();
+  holder.join();
+  returner.join();
+  EXPECT_EQ(sold.value().id(), guessed);
+  EXPECT_TRUE(shop->Return({.order = guessed, .request_id = "now"}).ok());
+}
+
 class InventoryReturnFileTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kRetention = absl::Minutes(10);
@@ -372,7 +460,7 @@ TEST_F(InventoryReturnFileTest, SaleIsFoldedBeforeItsReturns_TheFileOpensAndForg
   back(whole, "r3", {});
   Fill(1'100);
   back(basket, "r4", {{"shoe", 1}}, Disposition::kWriteOff);
-  clock_.Advance(kRetention / 2 + absl::Seconds(1));
+  clock_.Advance(kRetention / 2 + absl::Seconds(61));
   Fill(10);  // Prunes the first rows: the sales, not their returns.
   CloseAndAudit();
   {
@@ -412,6 +500,106 @@ TEST_F(InventoryReturnFileTest, SaleIsFoldedBeforeItsReturns_TheFileOpensAndForg
   for (const char* const id : {"r1", "r2", "r3", "r4", "basket"}) {
     EXPECT_EQ(RefusalOf(shop_->Take({"lace", 1, id, ""}).status()), Refusal::kRequestForgotten) << id;
   }
+}
+
+// The times of its rows are the wall clock's, which may be set; what the inventory remembers goes by another clock.
+TEST_F(InventoryReturnFileTest, WallClockIsSet_WhatTheInventoryRemembersIsInTheFile) {
+  Open();
+  ASSERT_TRUE(shop_->AddSku("filler", {.stock = 1'000'000}).ok());
+  ASSERT_TRUE(shop_->AddSku("shoe", {.stock = 20}).ok());
+  for (const absl::Duration step : {absl::Hours(2), absl::Hours(-1), absl::Hours(-3), absl::Hours(9)}) {
+    const std::string name = absl::FormatDuration(step);
+    const OrderId before = shop_->Take({.sku = "shoe", .request_id = absl::StrCat("before ", name)})->id();
+    Fill(1'100);
+    clock_.StepWallTime(step);
+    const OrderId after = shop_->Take({.sku = "shoe", .request_id = absl::StrCat("after ", name)})->id();
+    Fill(1'100);
+    clock_.Advance(kRetention - absl::Seconds(1));
+    Fill(5'000);
+    for (const OrderId order : {before, after}) {
+      const auto back = shop_->Return({.order = order, .request_id = absl::StrCat("return of ", order)});
+      EXPECT_TRUE(back.ok()) << name << ": " << back.status();
+    }
+    clock_.Advance(3 * kRetention);
+  }
+  clock_.Advance(absl::Hours(12));  // The wall clock has been three hours behind and nine ahead of that.
+  Fill(5'000);
+  CloseAndAudit();
+  EXPECT_GT(PlainSql(path()).QueryInt("SELECT journal_start FROM ledger"), 10'000) << "it was pruned all the same";
+}
+
+// The writer's thread waits where it reads the wall clock.
+class InventoryReturnStallTest : public InventoryReturnFileTest {
+ protected:
+  class StalledClock final : public Clock {
+   public:
+    explicit StalledClock(ManualClock& clock) : clock_(clock) {}
+    Instant Now() const override { return clock_.Now(); }
+    Instant CoarseNow() const override { return clock_.CoarseNow(); }
+    absl::Time WallNow() const override {
+      if (stalls.exchange(false)) {
+        stalled.release();
+        go_on.acquire();
+      }
+      return clock_.WallNow();
+    }
+    bool WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Instant deadline) override {
+      return clock_.WaitUntil(changed, lock, deadline);
+    }
+
+    mutable std::atomic<bool> stalls{false};
+    mutable std::binary_semaphore stalled{0};
+    mutable std::binary_semaphore go_on{0};
+
+   private:
+    ManualClock& clock_;
+  };
+
+  // Returns an order at the last moment, and stalls the writer for `stall` before it sees that.
+  absl::Status ReturnDuringStall(absl::Duration stall) {
+    auto ledger = SqliteLedger::Open(path(), {.clock = &stalled_clock_, .metrics = nullptr}).value();
+    shop_ =
+        Inventory::Create({.ledger = std::move(ledger), .clock = &clock_, .metrics = nullptr, .retention = kRetention})
+            .value();
+    EXPECT_TRUE(shop_->AddSku("filler", {.stock = 1'000'000}).ok());
+    EXPECT_TRUE(shop_->AddSku("shoe", {.stock = 20, .per_buyer_limit = 2}).ok());
+    sold_ = shop_->Take({"shoe", 2, "sold", "ann"})->id();
+    Fill(1'100);
+    clock_.Advance(kRetention - absl::Milliseconds(1));
+    stalled_clock_.stalls = true;
+    InlineExecutor executor;
+    std::promise<absl::Status> first, back;
+    shop_->TakeAsync({.sku = "filler", .request_id = "first"}, executor,
+                     [&](const auto& answer) { first.set_value(answer.status()); });
+    stalled_clock_.stalled.acquire();
+    shop_->ReturnAsync({.order = sold_, .request_id = "back"}, executor,
+                       [&](const auto& answer) { back.set_value(answer.status()); });
+    clock_.Advance(stall);
+    stalled_clock_.go_on.release();
+    EXPECT_EQ(first.get_future().get(), absl::OkStatus());
+    return back.get_future().get();
+  }
+
+  StalledClock stalled_clock_{clock_};
+  OrderId sold_ = 0;
+};
+
+TEST_F(InventoryReturnStallTest, Return_AtTheLastMoment_IsWrittenLater) {
+  EXPECT_EQ(ReturnDuringStall(absl::Seconds(59)), absl::OkStatus());
+  EXPECT_EQ(UnitsOf(*shop_, "shoe"), "20 = 20 + 0 + 0");
+  CloseAndAudit();
+}
+
+TEST_F(InventoryReturnStallTest, Return_OfAnOrderThatWasPrunedMeanwhile_ChangesNothing) {
+  const absl::Status back = ReturnDuringStall(2 * kRetention);
+  EXPECT_EQ(RefusalOf(back), Refusal::kUnavailable) << back;
+  EXPECT_THAT(std::string(back.message()), HasSubstr("nothing has changed"));
+  EXPECT_EQ(UnitsOf(*shop_, "shoe"), "20 = 18 + 0 + 2");
+  EXPECT_EQ(shop_->Return({.order = sold_, .request_id = "back"}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RefusalOf(shop_->Take({"shoe", 1, "more", "ann"}).status()), Refusal::kBuyerLimit);
+  EXPECT_TRUE(shop_->Take({"shoe", 1, "of another", "bob"}).ok());
+  EXPECT_EQ(shop_->Health(), absl::OkStatus());
+  CloseAndAudit();
 }
 
 }  // namespace

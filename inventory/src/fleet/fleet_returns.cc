@@ -98,11 +98,11 @@ FleetCore::Stepped FleetCore::ReturnAgain(FleetLane& lane, OrderCall& asker, con
       return CheckWhole(checks, FleetOrderRow{.id = order, .damage = Concat(quantity, " units that came back")});
     }
     if (kind != static_cast<int64_t>(call.kind)) return differs("disposition");
-    if (of_all != call.lines.empty()) return differs("lines");
+    if (of_all != call.lines.empty()) return differs("set of lines");
     units[sku] = quantity;
     ids.push_back(sku);
   }
-  if (!call.lines.empty() && units != wanted) return differs("lines");
+  if (!call.lines.empty() && units != wanted) return differs("set of lines");
   // Until its units are for sale, other processes may say that the SKU is sold out. An epoch that has begun since may
   // make it wait for longer.
   FleetSkuRows skus;

@@ -26,6 +26,9 @@ constexpr int64_t kLeastLogPages = 64;
 constexpr char kTouchPageOne[] = "PRAGMA user_version = 5";
 static_assert(kLedgerSchemaVersion == 5);
 
+// To compare with the wall clock.
+absl::Time TimeAt(Instant at) { return absl::UnixEpoch() + absl::Nanoseconds(at.nanoseconds()); }
+
 }  // namespace
 
 std::span<const MetricDef> LedgerMetricDefs() {
@@ -93,6 +96,7 @@ absl::StatusOr<LedgerState> LedgerWriter::Recover() {
 }
 
 absl::Status LedgerWriter::Start(Instant opened) {
+  least_lead_ = options_.clock->WallNow() - TimeAt(options_.clock->Now());
   absl::Status started = queue_.Start(last_row_);
   if (started.ok()) started = StartThread(thread_, [this] { Run(); });
   if (!started.ok()) return started;
@@ -171,11 +175,12 @@ bool LedgerWriter::IsLogLong() const {
 }
 
 bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
+  const absl::Time wall = options_.clock->WallNow();
   const Instant begin = options_.clock->Now();
+  least_lead_ = std::min(least_lead_, wall - TimeAt(begin));
   absl::Status status = BeginLog();
   if (status.ok()) {
-    status = applier_->Apply(batch.records, batch.first_row, options_.clock->WallNow(),
-                             needs_page_one_ ? kTouchPageOne : nullptr);
+    status = applier_->Apply(batch.records, batch.first_row, wall, needs_page_one_ ? kTouchPageOne : nullptr);
   }
   metrics_.Observe(kLedgerCommitSeconds, options_.clock->Now() - begin);
   metrics_.ObserveCount(kLedgerBatchRecords, static_cast<int64_t>(batch.records.size()));
@@ -194,7 +199,8 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
     CrashPoint("writer: all notified");
     return true;
   }
-  if (!absl::IsResourceExhausted(status)) {
+  // NotFound: an order was pruned while the return of its units was on the way here.
+  if (!absl::IsResourceExhausted(status) && !absl::IsNotFound(status)) {
     Fail(status);
     return false;
   }
@@ -222,7 +228,8 @@ void LedgerWriter::Fail(const absl::Status& why) {
 absl::Status LedgerWriter::Prune(size_t written) {
   const int64_t retention_us = retention_us_.load(std::memory_order_relaxed);
   if (retention_us == INT64_MAX) return absl::OkStatus();
-  const int64_t before_us = absl::ToUnixMicros(options_.clock->WallNow() - absl::Microseconds(retention_us));
+  const absl::Time now = TimeAt(options_.clock->Now()) + least_lead_;
+  const int64_t before_us = absl::ToUnixMicros(now - absl::Microseconds(retention_us));
   // Twice as fast as the journal grows, so that it shrinks to what is to be kept.
   for (size_t folded = 0; folded < 2 * written; folded += JournalPruner::kStep) {
     const uint64_t start = pruner_->start();

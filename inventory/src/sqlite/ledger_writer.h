@@ -87,7 +87,10 @@ class LedgerWriter {
   std::unique_ptr<OpenedLedger> opened_;
   std::optional<RecordApplier> applier_;
   std::optional<JournalPruner> pruner_;
-  uint64_t last_row_ = 0;    // The last position of the journal.
+  uint64_t last_row_ = 0;  // The last position of the journal.
+  // The least that the wall clock was ahead of the other clock when a row got its time. Rows are pruned by this,
+  // because the wall clock may be set, and what the inventory remembers does not go by it: none seems older than it is.
+  absl::Duration least_lead_ = absl::InfiniteDuration();
   bool log_needed_ = false;  // Page 1 of the file may say that it needs its log.
   bool log_begun_ = false;
   // The next transaction begins a generation of the log. Each must have page 1: see ChecksumVfs::SetLogNeed(). It also

@@ -180,9 +180,8 @@ absl::Status RecordApplier::CheckLeft(const LedgerRecord& record) {
   absl::StatusOr<bool> row;
   while ((row = lines_left_.Step()).ok() && *row) left.emplace(lines_left_.Text(0), lines_left_.Int(1));
   if (!row.ok()) return row.status();
-  if (left.empty() || record.lines.empty()) {
-    return absl::FailedPreconditionError(left.empty() ? "no such order is sold" : "a return without lines");
-  }
+  if (left.empty()) return absl::NotFoundError("no such order is sold, or it was pruned");
+  if (record.lines.empty()) return absl::FailedPreconditionError("a return without lines");
   for (const auto& [sku, units] : record.lines) {
     int64_t& of_sku = left[sku];
     if (units < 1 || units > of_sku) {

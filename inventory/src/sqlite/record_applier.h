@@ -54,7 +54,7 @@ class RecordApplier {
   absl::Status Move(const LedgerRecord& record, const OrderLine& line);
   absl::Status WriteRestock(const LedgerRecord& record, Place place);
   absl::Status WriteReturn(const LedgerRecord& record, Place place);
-  // OK: the order is sold, and has the units of the record left.
+  // OK: the order is sold, and has the units of the record left. NotFound: it is not there, perhaps no longer.
   absl::Status CheckLeft(const LedgerRecord& record);
   // With its lines. `single`, here and below: null for a basket.
   absl::Status WriteOrder(const LedgerRecord& record, OrderState state, const OrderLine* single, Place place);

@@ -230,7 +230,7 @@ class STOCKADE_EXPORT Inventory {
 
   // Returns the units of a reservation. OK if it was cancelled before or its TTL has passed. OK means that its units
   // are available again and that it can never be committed; both are durable.
-  //   FailedPrecondition: the reservation is sold: Refusal::kCommitted.
+  //   FailedPrecondition: the reservation is sold: Refusal::kCommitted, or kReturned once all of it came back.
   //   NotFound: the order does not exist or is no longer kept.
   //   Unavailable: as for Restock().
   absl::Status Cancel(OrderId id);
