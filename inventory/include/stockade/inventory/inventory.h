@@ -219,8 +219,8 @@ class STOCKADE_EXPORT Inventory {
 
   // Sells the units of a reservation if its TTL has not passed when this is called; of a commit and an expiry at the
   // same moment, exactly one takes effect. OK if the reservation is already sold.
-  //   FailedPrecondition: the reservation was cancelled or has expired, which is durable. RefusalOf() and the message
-  //                       say which.
+  //   FailedPrecondition: the reservation was cancelled, has expired, or all of it came back after the sale; which is
+  //                       durable. RefusalOf() and the message say which.
   //   NotFound: the order does not exist or is no longer kept.
   //   Unavailable: as for Restock().
   absl::Status Commit(OrderId id);
@@ -243,8 +243,8 @@ class STOCKADE_EXPORT Inventory {
   // it was granted, or after its own TTL if that is longer. OK also if nothing changes, so a repeat gets no earlier
   // time; compare the answer if you need a certain time. Its TTL, which a repeat of Reserve() must have, stays as it
   // is. Of an extension and an expiry or a commit at the same moment, the first one takes effect.
-  //   FailedPrecondition: the reservation is sold, was cancelled or has expired, which is durable. RefusalOf() and the
-  //                       message say which.
+  //   FailedPrecondition: the reservation is sold, was cancelled or has expired, or all of it came back; which is
+  //                       durable. RefusalOf() and the message say which.
   //   InvalidArgument: the ttl is below a microsecond.
   //   NotFound: the order does not exist or is no longer kept.
   //   Unavailable: as for Restock().
