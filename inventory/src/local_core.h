@@ -74,7 +74,7 @@ class LocalCore final : public InventoryCore {
     uint64_t position = 0;
   };
 
-  // Grants, ends or extends. Does not wait for the ledger.
+  // Grants, changes, takes back or finds. Does not wait for the ledger.
   void Ask(OrderCall& call);
   // `durable`: whether the record became durable that the answer depends on.
   void Answer(OrderCall& call, const absl::Status& durable);
@@ -90,9 +90,9 @@ class LocalCore final : public InventoryCore {
   absl::Status NotDurable(const absl::Status& why);
   absl::Status Finish(PendingStatus settled);
 
-  // Grant(), ChangeOrder() and all that they call allocate what they need before the append to the ledger, which is the
-  // last step that can fail. If they throw std::bad_alloc, nothing has changed. They set call.position to the position
-  // of the record that the answer depends on.
+  // Grant(), ChangeOrder(), Return() and all that they call allocate what they need before the append to the ledger,
+  // which is the last step that can fail. If they throw std::bad_alloc, nothing has changed. They set call.position to
+  // the position of the record that the answer depends on.
   //
   // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit.
   absl::Status Grant(OrderCall& call);

@@ -32,7 +32,7 @@ namespace stockade::inventory_internal {
 // call touches the lines of one stripe, and no counter that all share. Orders of a former run have ids that tell
 // nothing; they are found through an index of their own.
 //
-// Only Add(), MakeRoomToReopen(), and the calls of recovery allocate. They throw std::bad_alloc if there is no memory,
+// Only Add(), MakeRoomTo...(), and the calls of recovery allocate. They throw std::bad_alloc if there is no memory,
 // and have changed nothing then.
 class OrderBook {
  public:
@@ -88,7 +88,7 @@ class OrderBook {
     bool forgotten = false;  // There was one, and its time to be forgotten has come.
   };
 
-  // `retention`: how long after its end an order is remembered.
+  // `retention`: how long after its end, or its last return, an order is remembered.
   OrderBook(size_t stripes, absl::Duration retention);
 
   uint64_t FingerprintOf(const std::string& request_id) const { return fingerprint_(request_id); }

@@ -1,4 +1,4 @@
-// How an inventory undoes the changes for which its ledger had no room.
+// How an inventory undoes the changes that its ledger has refused, mostly because there was no room.
 //
 // The refused records are the last ones that were appended, and memory holds exactly the effect of all appended
 // records: while all stripes and the changes of SKUs are locked, no operation is between memory and the journal. The

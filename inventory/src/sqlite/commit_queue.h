@@ -71,10 +71,10 @@ class DurableNotifier {
 // Crash: no acknowledged record is lost. Of the others, whole batches may survive, in order and without a gap; the rest
 // is gone.
 //
-// Refusal: if a batch is known not to be on the disk and never to get there, because there was no room, it is refused.
-// So are all records behind it, because they may build on it. From then on every append is refused, until the owner has
-// undone in memory what TakeRefused() returns. Then the ledger writes again, and the new records follow the durable
-// ones: no crash brings a refused record back.
+// Refusal: if a batch is known not to be on the disk and never to get there, mostly because there was no room, it is
+// refused. So are all records behind it, because they may build on it. From then on every append is refused, until the
+// owner has undone in memory what TakeRefused() returns. Then the ledger writes again, and the new records follow the
+// durable ones: no crash brings a refused record back.
 //
 // Failure: if the outcome of a commit is unknown, everything that is not durable stays in doubt for good.
 //

@@ -23,8 +23,8 @@ namespace {
 // start_available is also there to be compared: it is carried on record by record, and must be what start_granted,
 // sold_forgotten and the orders that were held then leave. The durable state satisfies, for each SKU and at each
 // position:
-//   granted = start_granted + sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after
-//     remove_sku
+//   granted = start_granted + sum(quantity) of add_sku and restock, less remove_sku and write_off, less the cancel,
+//     expire and return after remove_sku
 //   available = granted - sold_forgotten - sum(quantity) of orders that are held or sold, never negative; after
 //     remove_sku 0
 // position is that of an order's grant. The table is ordered by it, because order ids come in no strict order, and a

@@ -56,7 +56,7 @@ class LedgerWriter {
   // Writes what is queued and ends. Nobody may append meanwhile.
   void Stop();
 
-  // Thread-safe. What ended longer ago may be pruned; infinite: nothing.
+  // Thread-safe. What ended, or came back, longer ago may be pruned; infinite: nothing.
   void SetRetention(absl::Duration retention) {
     retention_us_.store(absl::ToInt64Microseconds(retention), std::memory_order_relaxed);
   }

@@ -27,8 +27,9 @@ class RecordApplier {
                                               RequestFingerprint fingerprint, absl::flat_hash_set<uint64_t> requests);
 
   // OK: all of `batch`, which begins at `first_position`, is durable. ResourceExhausted: there was no room, or a record
-  // exceeds a limit, and it is as if nobody had called. Any other error: rolled back, or at a failing commit unknown;
-  // after that the object must not be used. `also`: a statement of the same transaction, or null.
+  // exceeds a limit. NotFound: units of an order come back that is not there, perhaps no longer. After both it is as if
+  // nobody had called. Any other error: rolled back, or at a failing commit unknown; after that the object must not be
+  // used. `also`: a statement of the same transaction, or null.
   absl::Status Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at, const char* also);
 
   // The orders with these fingerprints have gone from the table.

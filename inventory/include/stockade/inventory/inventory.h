@@ -93,9 +93,9 @@ struct SkuSnapshot {
 // A request id takes units at most once. A repeated request gets the first answer, whether it is sent at the same time,
 // after a time-out, after its reservation was committed, cancelled or expired, or after a restart; state() in that
 // answer is the current state of the order. A request id with another sku, quantity, buyer or ttl, or in another call,
-// is AlreadyExists: Take, Reserve, ReserveBasket, Return and Restock share their request ids. A refused request took
-// nothing and is not remembered, so its id may be tried again. After an order is forgotten, its request id is refused
-// for good: see `retention` in the options.
+// or a return's with another order, set of lines or disposition, is AlreadyExists: Take, Reserve, ReserveBasket, Return
+// and Restock share their request ids. A refused request took nothing and is not remembered, so its id may be tried
+// again. After an order is forgotten, its request id is refused for good: see `retention` in the options.
 //
 // With a ledger, OK means durable. Every call that changes something blocks until the change is durable, and holds no
 // lock meanwhile. A call whose answer depends on the state of an order, a request id or a SKU, for example that a
@@ -128,16 +128,16 @@ struct SkuSnapshot {
 // Unavailable for it.
 //
 // The options of ...Async() end its wait early, on `executor`, too: DeadlineExceeded or Cancelled. A call that had
-// begun goes on, and its message says that the outcome is unknown; otherwise it says "nothing has changed". They do not
-// end the wait for room in the ledger's queue. ResourceExhausted, and nothing has changed: the thread that watches
-// time-outs cannot be started.
+// begun goes on, and its message says that the outcome is unknown; otherwise it says "nothing has changed". Of a Find
+// it says neither. They do not end the wait for room in the ledger's queue. ResourceExhausted, and nothing has changed:
+// the thread that watches time-outs cannot be started.
 //
 // Thread-safe. Not usable in a forked child.
 class STOCKADE_EXPORT Inventory {
  public:
   // The inventory of local_inventory.h. Recovers the contents of the ledger: its SKUs are for sale again, its request
   // ids are known, and its reservations continue for the time that the wall clock leaves them, but at most for their
-  // TTL. O(orders).
+  // TTL and their extensions. O(orders).
   //   InvalidArgument: an option is invalid; the message is that of Validate().
   //   DataLoss: the recovered data is inconsistent.
   //   Unavailable: the ledger has already failed. Without memory the process may end, here and in

@@ -62,8 +62,8 @@ struct LedgerRecord {
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time, because it must hold across a restart.
   int32_t shards = 0;                              // See SkuOptions.
   int64_t per_buyer_limit = 0;                     // Units; 0 means no limit.
-  // kReserve, kReserveBasket: an upper bound of the remaining time after a restart, in case the wall clock was set
-  // back. In whole microseconds, like expires_at.
+  // kReserve, kReserveBasket: with what it was extended by, an upper bound of the remaining time after a restart, in
+  // case the wall clock was set back. In whole microseconds, like expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
   // kExtend: by how much later than its grant has said the order expires from now on, in whole microseconds.
   absl::Duration extended = absl::ZeroDuration();
@@ -92,12 +92,12 @@ struct ReturnedLine {
 struct LedgerState {
   // One item.
   struct Sku {
-    std::string sku;              // Its name.
-    int64_t granted = 0;          // Units ever stocked, less those withdrawn when or after it was removed.
-    int32_t shards = 0;           // See SkuOptions.
+    std::string sku;      // Its name.
+    int64_t granted = 0;  // Units ever stocked, less those written off, or withdrawn by its removal or after it.
+    int32_t shards = 0;   // See SkuOptions.
     int64_t per_buyer_limit = 0;  // Units; 0 means no limit.
     bool removed = false;         // Permanently removed from sale.
-    int64_t sold_forgotten = 0;   // Units sold by orders that are no longer in `orders`.
+    int64_t sold_forgotten = 0;   // Units of orders that are no longer in `orders`: sold, and not come back.
   };
   // One order.
   struct Order {
@@ -126,7 +126,8 @@ struct LedgerState {
     absl::Time at = {};                                     // When the ledger recorded it, like Order::ended_at.
   };
 
-  // Units that a buyer has bought through orders that are no longer in `orders`, for a SKU with a limit per buyer.
+  // Units that a buyer has bought through orders that are no longer in `orders`, less those that came back, for a SKU
+  // with a limit per buyer.
   struct Bought {
     std::string sku;    // The item.
     std::string buyer;  // The buyer.
@@ -191,7 +192,7 @@ class STOCKADE_EXPORT Ledger {
   // Blocks until the record at `position`, and thus every record before it, is durable.
   //   Unavailable: the ledger has failed. It is unknown whether the record is durable until the ledger is reopened. All
   //     later calls return the same.
-  //   ResourceExhausted: the record was refused, because there was no room or a limit was exceeded; see TakeRefused().
+  //   ResourceExhausted: the record was refused, and nothing of it is there; see TakeRefused().
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
 
   // Invokes `done`, which must not be empty (aborts), once with the result that AwaitDurable(position) would return, as
@@ -203,17 +204,18 @@ class STOCKADE_EXPORT Ledger {
   // invoked.
   virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // A record is refused if there is no room for it or if it exceeds one of the limits above. All records after it are
-  // refused, too, because they may depend on it, and perhaps some before it: none of them is durable or ever will be.
-  // Later records are also refused until this is called. It returns the refused records in order. The owner must undo
-  // them in memory before it appends anything else, and no other thread may have changed memory without having appended
-  // its record. Then the ledger accepts records again, and may refuse again. Returns an empty vector if nothing was
-  // refused since the last call. Most ledgers never refuse a record; they fail instead.
+  // A record is refused if there is no room for it, if it exceeds one of the limits above, or if units of an order come
+  // back by it that the ledger has forgotten meanwhile. All records after it are refused, too, because they may depend
+  // on it, and perhaps some before it: none of them is durable or ever will be. Later records are also refused until
+  // this is called. It returns the refused records in order. The owner must undo them in memory before it appends
+  // anything else, and no other thread may have changed memory without having appended its record. Then the ledger
+  // accepts records again, and may refuse again. Returns an empty vector if nothing was refused since the last call.
+  // Most ledgers never refuse a record; they fail instead.
   virtual std::vector<LedgerRecord> TakeRefused() { return {}; }
 
-  // Tells the ledger that orders which ended longer than `retention` ago are no longer needed, so that it may forget
-  // them, except for what LedgerState keeps of them. Called once, after TakeRecovered(). Before that, the ledger
-  // forgets nothing.
+  // Tells the ledger that orders which ended, or of which units came back last, longer than `retention` ago are no
+  // longer needed, so that it may forget them, except for what LedgerState keeps of them. Called once, after
+  // TakeRecovered(). Before that, the ledger forgets nothing.
   virtual void SetRetention(absl::Duration retention) { (void)retention; }
 
   // OK, ResourceExhausted while it refuses records, or permanently the reason why it has failed.

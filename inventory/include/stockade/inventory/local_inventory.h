@@ -26,7 +26,7 @@ namespace stockade {
 //   unknown outcome  If the ledger fails: such calls are Unavailable, and the units that they took stay taken. All
 //                    later calls but reads are Unavailable, also those that would change nothing. Open the ledger again
 //                    in a new inventory and repeat the request ids. If the ledger has no room, nothing has changed, and
-//                    nothing has to be reopened: the same request id takes units as soon as there is room.
+//                    nothing has to be reopened: the same request id succeeds as soon as there is room.
 //   clock            `clock`, when the call runs. After recovery the wall clock says how much of a TTL is left.
 //   reads            Memory. After the ledger has failed, Available() is Unavailable, and Find() of an order that may
 //                    not be durable; the others go on. Only Find() waits for the ledger, so a crash or a ledger without

@@ -186,7 +186,7 @@ class BasketReservation {
         expires_at_(expires_at),
         state_(state) {}
 
-  // The id for Commit() and Cancel(), which apply to all lines together.
+  // The id for Commit(), Cancel() and Extend(), which apply to all lines together, and Return(), which may name some.
   OrderId id() const { return id_; }
   // Each SKU once, in ascending order.
   const std::vector<OrderLine>& lines() const { return lines_; }

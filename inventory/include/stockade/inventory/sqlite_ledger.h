@@ -38,11 +38,12 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
   // append without waiting.
   size_t max_queued_records = 65'536;
 
-  // The minimum time for which orders stay in the file after they have ended. An inventory's own retention applies if
-  // it is longer. Afterwards the rows of the orders, and journal rows of that age, are deleted, a few with each batch.
-  // The orders of this time thus bound the size of the file and the time to open it. Of a deleted order, its units
-  // remain in skus, its buyer's units in bought, and 8 bytes of its request id. If infinite, nothing is deleted. A
-  // ledger without an inventory does not delete anything either.
+  // The minimum time for which orders stay in the file after they have ended, or after units of them came back last. An
+  // inventory's own retention, and up to a minute more, applies if it is longer. Afterwards the rows of the orders, and
+  // journal rows of that age, are deleted, a few with each batch. The orders of this time thus bound the size of the
+  // file and the time to open it. Of a deleted order, its units remain in skus, its buyer's units in bought, and 8
+  // bytes of its request id and of those of its returns. If infinite, nothing is deleted. A ledger without an inventory
+  // does not delete anything either.
   Duration retention = absl::ZeroDuration();
 
   // Provides wall time for the journal, and time for the metrics and lock_wait. Not null; must outlive the ledger.
@@ -58,21 +59,22 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 // A ledger in one SQLite file. A thread of its own writes queued records in group commits: one transaction and one
 // fsync (WAL, synchronous=FULL) for all records that arrived during the previous commit.
 //
-// The file has the tables ledger, skus, orders, order_lines, journal, journal_lines, restocks, bought and forgotten,
-// with constraints that reject inconsistent rows. The sqlite3 shell can read it after the ledger is closed or its
-// process has ended; while it is open, no other program has access. A file that another program has written to is
-// rejected as damaged. Times are stored in microseconds, rounded down. The files are `path`, `path`-wal while the
-// ledger is open, after a crash and after a close for which the disk had no room, and `path`.lock, which remains. The
-// latter records up to where the journal was acknowledged, so that an older copy of `path` is rejected as long as it
-// exists. If `path` is a symbolic link, the other files are next to its target, whether the target exists already or
-// not. A hard link has its own log and lock, so open a ledger by one name only.
+// The file has the tables ledger, skus, orders, order_lines, journal, journal_lines, changes, change_lines, restocks,
+// bought and forgotten, with constraints that reject inconsistent rows. The sqlite3 shell can read it after the ledger
+// is closed or its process has ended; while it is open, no other program has access. A file that another program has
+// written to is rejected as damaged. Times are stored in microseconds, rounded down. The files are `path`, `path`-wal
+// while the ledger is open, after a crash and after a close for which the disk had no room, and `path`.lock, which
+// remains. The latter records up to where the journal was acknowledged, so that an older copy of `path` is rejected as
+// long as it exists. If `path` is a symbolic link, the other files are next to its target, whether the target exists
+// already or not. A hard link has its own log and lock, so open a ledger by one name only.
 //
 // Across all processes, a file has one owner at a time. If the disk is full (or a quota or the maximum file size is
-// reached; with a limit RLIMIT_FSIZE the program must ignore SIGXFSZ, which would end it), or a record has a name or a
-// basket above the limits in ledger.h, the batch is rolled back and refused, and the ledger continues: see
-// TakeRefused(). After any other error of a commit (I/O; a record that violates a constraint; units taken that were
-// never stocked or whose SKU was removed) the ledger has failed permanently and does not write to the file again.
-// Durable records remain durable, and Open() decides about the others.
+// reached; with a limit RLIMIT_FSIZE the program must ignore SIGXFSZ, which would end it), a record has a name or a
+// basket above the limits in ledger.h, or units come back of an order that was deleted meanwhile, the batch is rolled
+// back and refused, and the ledger continues: see TakeRefused(). After any other error of a commit (I/O; a record that
+// violates a constraint; units taken that were never stocked or whose SKU was removed) the ledger has failed
+// permanently and does not write to the file again. Durable records remain durable, and Open() decides about the
+// others.
 //
 // Thread-safe. In a forked child, calls abort and the destructor does nothing. A child that neither calls exec nor
 // exits keeps the file locked after its parent has ended.
