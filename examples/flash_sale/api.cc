@@ -27,7 +27,7 @@ constexpr char kJson[] = "application/json";
 constexpr std::string_view kProducts = "/products/";
 constexpr std::string_view kStockPath = "/stock/";
 
-bool IsPosted(std::string_view path) { return path == "/orders" || path == "/sales"; }
+bool IsPosted(std::string_view path) { return path == "/orders" || path == "/returns" || path == "/sales"; }
 
 bool IsKnownPath(std::string_view path) {
   return path == "/" || path == "/api" || path == "/metrics" || path == "/sale" || IsPosted(path) ||
@@ -54,6 +54,7 @@ ApiError ErrorOf(const absl::Status& status) {
     case Refusal::kBuyerLimit: return {409, "buyer_limit", "the buyer would exceed the limit per buyer"};
     case Refusal::kRequestMismatch: return {422, "key_reused", "the Idempotency-Key was used before with another body"};
     case Refusal::kRequestForgotten: return {422, "key_forgotten", "the Idempotency-Key was used too long ago"};
+    case Refusal::kTooMany: return {409, "too_many", "fewer units of the order are left than are to come back"};
     case Refusal::kUnavailable: return {503, "ledger_unavailable", "the order cannot be recorded now"};
     default: break;
   }
@@ -73,8 +74,9 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
   if (auto foreign = examples::RefusalOfOrigin(head)) return foreign;
   if (!IsKnownPath(head.path)) return ApiError{404, "not_found", "there is nothing at this path"};
   if (!IsPosted(head.path)) return examples::RefusalUnlessReading(head);
-  if (head.method != "POST")
-    return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
+  if (head.method != "POST") {
+    return ApiError{405, "method_not_allowed", "orders, returns and sales need the method POST", "POST"};
+  }
   if (auto refused = examples::RefusalOfBody(head)) return refused;
   if (head.path == "/sales") return std::nullopt;
   if (head.get_header_value_count("Idempotency-Key") != 1 || !IsToken(head.get_header_value("Idempotency-Key"))) {
@@ -96,6 +98,8 @@ void Api::Respond(const Request& request, Response& response) {
     ShowSale(response);
   } else if (path == "/orders") {
     TakeOrder(request, response);
+  } else if (path == "/returns") {
+    TakeBack(request, response);
   } else if (path == "/sales") {
     examples::StartSale(request, *requests_, response);
   } else if (path.starts_with(kProducts)) {
@@ -163,6 +167,25 @@ void Api::TakeOrder(const Request& request, Response& response) {
               {"product", purchase->product},
               {"quantity", order->quantity()},
               {"buyer", order->buyer()}},
+             response);
+  });
+}
+
+void Api::TakeBack(const Request& request, Response& response) {
+  absl::StatusOr<Returned> returned = ParseReturnBody(request.body);
+  if (!returned.ok()) return SendError({400, "bad_body", std::string(returned.status().message())}, response);
+  returned->key = request.get_header_value("Idempotency-Key");
+  door_->Enter([&](StockadeShop* shop, HotKeyLog*) {
+    if (shop == nullptr) return SendError(Closed(), response);
+    const absl::Status taken = shop->TakeBack(*returned);
+    if (absl::IsNotFound(taken)) {
+      return SendError({404, "unknown_order", "the buyer has no such order, or it is no longer kept"}, response);
+    }
+    if (!taken.ok()) return SendError(ErrorOf(taken), response);
+    SendJson(201,
+             {{"order", stockade::OrderIdText(returned->order)},
+              {"quantity", returned->quantity},
+              {"buyer", returned->buyer}},
              response);
   });
 }

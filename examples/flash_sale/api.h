@@ -33,6 +33,7 @@ class Api {
   void ShowProduct(const std::string& id, httplib::Response& response);
   void ShowStock(const std::string& id, httplib::Response& response);
   void TakeOrder(const httplib::Request& request, httplib::Response& response);
+  void TakeBack(const httplib::Request& request, httplib::Response& response);
 
   const SaleBoard* const board_;
   ShopDoor* const door_;

@@ -20,14 +20,17 @@ using examples::Statement;
 
 // ?1 is the SKU in all of them.
 constexpr char kStock[] = "SELECT granted FROM skus WHERE sku = ?1";
-constexpr char kSold[] = "SELECT coalesce(sum(quantity), 0) FROM orders WHERE sku = ?1 AND state = 'sold'";
+// Less what came back, of which an order in the ledger keeps no sum, and the naive shop has none.
+#define STOCKADE_RETURNED "(SELECT coalesce(sum(quantity), 0) FROM journal WHERE sku = ?1 AND kind = 'return')"
+constexpr char kSold[] =
+    "SELECT coalesce(sum(quantity), 0) - " STOCKADE_RETURNED " FROM orders WHERE sku = ?1 AND state = 'sold'";
 constexpr char kHeld[] = "SELECT coalesce(sum(quantity), 0) FROM orders WHERE sku = ?1 AND state = 'held'";
 constexpr char kRepeatedRequests[] = "SELECT count(*) - count(DISTINCT request_id) FROM orders WHERE sku = ?1";
 
 // How a row of the journal changes the number of units on the shelf.
 #define STOCKADE_MOVEMENTS                                                            \
   "WITH movement AS (SELECT position, CASE"                                           \
-  " WHEN kind IN ('add_sku', 'restock', 'cancel', 'expire') THEN quantity"            \
+  " WHEN kind IN ('add_sku', 'restock', 'cancel', 'expire', 'return') THEN quantity"  \
   " WHEN kind IN ('reserve', 'take') THEN -quantity ELSE 0 END AS units FROM journal" \
   " WHERE sku = ?1) "
 constexpr char kJournalAvailable[] = STOCKADE_MOVEMENTS "SELECT coalesce(sum(units), 0) FROM movement";
@@ -36,8 +39,9 @@ constexpr char kJournalLeast[] =
 #undef STOCKADE_MOVEMENTS
 constexpr char kJournalStock[] =
     "SELECT coalesce(sum(quantity), 0) FROM journal WHERE sku = ?1 AND kind IN ('add_sku', 'restock')";
-constexpr char kJournalSold[] =
-    "SELECT coalesce(sum(quantity), 0) FROM journal WHERE sku = ?1 AND kind IN ('commit', 'take')";
+constexpr char kJournalSold[] = "SELECT coalesce(sum(quantity), 0) - " STOCKADE_RETURNED
+                                " FROM journal WHERE sku = ?1 AND kind IN ('commit', 'take')";
+#undef STOCKADE_RETURNED
 constexpr char kRepeatedGrants[] =
     "SELECT count(*) - count(DISTINCT order_id) FROM journal WHERE sku = ?1 AND kind IN ('reserve', 'take')";
 constexpr char kRepeatedEnds[] =

@@ -17,7 +17,7 @@ class Page final : public LivePage {
   void Start(const SaleBoard* board, ShopDoor* door, examples::SaleRequests* requests) override {
     api_.emplace(board, door, requests);
     server_.Start([this](const auto& request, auto& response) { api_->Respond(request, response); },
-                  {"/orders", "/sales"});
+                  {"/orders", "/returns", "/sales"});
   }
 
  private:

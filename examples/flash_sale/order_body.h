@@ -13,6 +13,9 @@ namespace flash_sale {
 // is wrong with it.
 absl::StatusOr<Purchase> ParseOrderBody(const std::string& body);
 
+// The body of POST /returns, {"order": "4711", "quantity": 1, "buyer": "ann"}, without its key. Errors as above.
+absl::StatusOr<Returned> ParseReturnBody(const std::string& body);
+
 // A key or a buyer: 1 to 64 printable characters of ASCII, no blank.
 bool IsToken(std::string_view text);
 

@@ -122,6 +122,17 @@ absl::StatusOr<stockade::Order> StockadeShop::Buy(const Purchase& purchase) {
   return order;
 }
 
+absl::Status StockadeShop::TakeBack(const Returned& returned) {
+  // The id may be guessed, so it has to be the buyer's.
+  const auto order = inventory_->Find({.order = returned.order, .buyer = returned.buyer});
+  if (!order.ok()) return order.status();
+  return inventory_
+      ->Return({.order = returned.order,
+                .lines = {{order->lines[0].sku, returned.quantity}},
+                .request_id = kApiPrefix + returned.key})
+      .status();
+}
+
 absl::StatusOr<stockade::SkuSnapshot> StockadeShop::Stock(ProductId id) {
   absl::StatusOr<stockade::SkuSnapshot> snapshot = inventory_->Snapshot(SkuOf(id));
   if (!absl::IsNotFound(snapshot.status())) return snapshot;

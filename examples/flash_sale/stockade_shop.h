@@ -32,6 +32,13 @@ struct Purchase {
   std::string buyer;
 };
 
+struct Returned {
+  stockade::OrderId order = 0;
+  int64_t quantity = 1;
+  std::string key;  // As above.
+  std::string buyer;
+};
+
 // The shop on Stockade: pages through a LoadingCache, orders through an Inventory with its ledger in SQLite,
 // the steps of one order one at a time through a KeyedMutex.
 class StockadeShop final : public Shop {
@@ -56,6 +63,9 @@ class StockadeShop final : public Shop {
 
   // Sells at once, and once for a `key`. NotFound: no such product. Otherwise as stockade::Inventory::Take().
   absl::StatusOr<stockade::Order> Buy(const Purchase& purchase);
+  // Takes units of an order of Buy() back, once for a `key`. NotFound: the buyer has no such order. Otherwise as
+  // stockade::Inventory::Return().
+  absl::Status TakeBack(const Returned& returned);
   // NotFound: no such product.
   absl::StatusOr<stockade::SkuSnapshot> Stock(ProductId id);
 

@@ -68,6 +68,10 @@ class FlashSaleApiTest : public ::testing::Test {
   }
   static httplib::Result Order(const std::string& key, const json& body) { return Order(key, body.dump()); }
 
+  static httplib::Result Return(const std::string& key, const json& body) {
+    return NewClient().Post("/returns", {{"Idempotency-Key", key}}, body.dump(), kJson);
+  }
+
   static int64_t Sold(int64_t product) {
     return json::parse(NewClient().Get("/stock/" + std::to_string(product))->body)["sold"];
   }
@@ -164,6 +168,44 @@ TEST_F(FlashSaleApiTest, Order_BeyondTheBuyersLimit_IsAConflict) {
   EXPECT_EQ(Sold(24), 11);
 }
 
+TEST_F(FlashSaleApiTest, Return_IsOnTheShelfAgainAndFreesTheLimit_Once) {
+  const std::string order = json::parse(Order("to-return", Body(60, 10))->body)["order"];
+  ExpectError(Order("over", Body(60)), 409, "buyer_limit");
+  const auto first = Return("back", {{"order", order}, {"quantity", 4}, {"buyer", "ann"}});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->status, 201) << first->body;
+  EXPECT_EQ(json::parse(first->body), (json{{"order", order}, {"quantity", 4}, {"buyer", "ann"}}));
+  EXPECT_EQ(Sold(60), 6);
+  EXPECT_EQ(Return("back", {{"order", order}, {"quantity", 4}, {"buyer", "ann"}})->body, first->body);
+  EXPECT_EQ(Sold(60), 6);
+  EXPECT_EQ(Order("over", Body(60))->status, 201);
+
+  ExpectError(Return("back", {{"order", order}, {"quantity", 3}, {"buyer", "ann"}}), 422, "key_reused");
+  ExpectError(Return("over", {{"order", order}, {"buyer", "ann"}}), 422, "key_reused");
+  ExpectError(Return("more", {{"order", order}, {"quantity", 7}, {"buyer", "ann"}}), 409, "too_many");
+  ExpectError(Return("more", {{"order", order}, {"buyer", "bob"}}), 404, "unknown_order");
+  ExpectError(Return("more", {{"order", "18446744073709551615"}, {"buyer", "ann"}}), 404, "unknown_order");
+  EXPECT_EQ(Return("more", {{"order", order}, {"quantity", 6}, {"buyer", "ann"}})->status, 201);
+  EXPECT_EQ(Sold(60), 1);
+}
+
+TEST_F(FlashSaleApiTest, Return_WithABodyThatIsNone_IsRefused) {
+  const std::vector<json> bodies = {json::object(),
+                                    {{"order", "1"}},
+                                    {{"buyer", "ann"}},
+                                    {{"order", 1}, {"buyer", "ann"}},
+                                    {{"order", "0"}, {"buyer", "ann"}},
+                                    {{"order", "01"}, {"buyer", "ann"}},
+                                    {{"order", "18446744073709551616"}, {"buyer", "ann"}},
+                                    {{"order", nullptr}, {"buyer", "ann"}},
+                                    {{"order", "1"}, {"buyer", ""}},
+                                    {{"order", "1"}, {"buyer", "ann"}, {"quantity", 0}},
+                                    {{"order", "1"}, {"buyer", "ann"}, {"quantity", 1001}},
+                                    {{"order", "1"}, {"buyer", "ann"}, {"product", 1}}};
+  for (const json& body : bodies) ExpectError(Return("bad-return", body), 400, "bad_body");
+  ExpectError(NewClient().Post("/returns", "{}", kJson), 400, "bad_key");
+}
+
 TEST_F(FlashSaleApiTest, Order_OfAnUnknownProduct_IsNotFound) {
   ExpectError(Order("unknown", Body(999999999)), 404, "unknown_product");
 }
@@ -246,10 +288,12 @@ TEST_F(FlashSaleApiTest, Order_TooLarge_IsRefusedUnread) {
 
 TEST_F(FlashSaleApiTest, Request_OfAnotherMethodOrPath_IsRefused) {
   httplib::Client client = NewClient();
-  const auto orders = client.Get("/orders");
-  ASSERT_TRUE(orders);
-  ExpectError(orders, 405, "method_not_allowed");
-  EXPECT_EQ(orders->get_header_value("Allow"), "POST");
+  for (const char* const path : {"/orders", "/returns", "/sales"}) {
+    const auto got = client.Get(path);
+    ASSERT_TRUE(got);
+    ExpectError(got, 405, "method_not_allowed");
+    EXPECT_EQ(got->get_header_value("Allow"), "POST");
+  }
   for (const char* const path : {"/", "/api", "/metrics", "/sale", "/products/1", "/stock/1"}) {
     const auto posted = client.Post(path, "{}", kJson);
     ASSERT_TRUE(posted);
