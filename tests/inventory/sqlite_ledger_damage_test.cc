@@ -100,8 +100,11 @@ TEST(SqliteLedgerDamageTest, Open_ReturnsThatDoNotAddUp_IsDataLossNamingIt) {
   const TempDir dir;
   MakeReturned(dir.File("orders.db"));
   EXPECT_NE(OpenLedger(dir.File("orders.db")), nullptr);
-  lost("DELETE FROM changes WHERE change_id = 11", "return of order 1 is not the next one in the table of changes");
-  lost("DELETE FROM changes WHERE change_id = 13", "return of order 1 is not in the table of changes");
+  lost("DELETE FROM changes WHERE change_id = 11", "change_lines: position 12 is not in the table of changes");
+  lost("DELETE FROM changes WHERE change_id = 11; DELETE FROM change_lines WHERE position = 12",
+       "return of order 1 is not the next one in the table of changes");
+  lost("DELETE FROM changes WHERE change_id = 13; DELETE FROM change_lines WHERE position = 14",
+       "return of order 1 is not in the table of changes");
   lost("DELETE FROM journal WHERE position = 14", "return 13 is not in the journal");
   lost("UPDATE changes SET order_id = 3 WHERE change_id = 11", "which its order does not have left");
   lost("UPDATE changes SET order_id = 2 WHERE change_id = 11", "return 11 is of order 2, which is not sold");

@@ -138,7 +138,11 @@ absl::Status ReadChanges(SqliteDatabase& database, Tables& tables) {
     tables.to.state.changes.back().lines.push_back(
         {.sku = std::string(rows->Text(7)), .quantity = rows->Int(8), .to_stock = rows->Int(9) != 0});
   }
-  return row.status();
+  if (!row.ok()) return row.status();
+  const absl::StatusOr<int64_t> strays = database.QueryInt(
+      "SELECT coalesce(min(position), 0) FROM change_lines WHERE position NOT IN (SELECT position FROM changes)");
+  if (!strays.ok() || *strays == 0) return strays.status();
+  return absl::DataLossError(Concat("change_lines: position ", *strays, " is not in the table of changes"));
 }
 
 absl::Status ReadRestocks(SqliteDatabase& database, Tables& tables) {
