@@ -317,7 +317,7 @@ TEST(InventoryReturnScarceTest, RefusedReturn_LeavesTheOrderAsItWas) {
   EXPECT_TRUE(testing::Replay(disk->Journal()).never_oversold);
 }
 
-// Keeps its records in memory, and holds up the append of one request. Tells when a thread reads its clock.
+// Keeps nothing, and holds up the append of one request.
 class GateLedger final : public Ledger {
  public:
   static constexpr FingerprintKey kKey = {1, 2};
@@ -346,6 +346,7 @@ class GateLedger final : public Ledger {
   std::atomic<uint64_t> appended_{0};
 };
 
+// Tells when one thread reads it.
 class WatchedClock final : public Clock {
  public:
   Instant Now() const override {

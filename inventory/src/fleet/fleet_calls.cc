@@ -329,8 +329,9 @@ FleetCore::Stepped FleetCore::ReadOrder(FleetLane& lane, const FindRequest& find
   if (find.buyer.has_value() && order.buyer != shared_.ledger.keys.BuyerHash(*find.buyer)) {
     return checks.NoSuchOrder(find);
   }
-  if (order.kind == OrderKind::kRestock)
+  if (order.kind == OrderKind::kRestock) {
     return by_id ? checks.NoSuchOrder(find) : checks.IsNoOrder(find, /*is_return=*/false);
+  }
   if (order.lines.size() > kMaxBasketLines) order.damage = Concat(order.lines.size(), " lines");
   if (!order.damage.empty()) {
     return checks.Refused(Refusal::kUnavailable, Concat("the ledger is damaged: order ", id, " has ", order.damage));

@@ -139,10 +139,10 @@ class STOCKADE_EXPORT FleetInventory {
   // the server may still be adding an index, and it may be called again. Errors as for Connect().
   static absl::Status Migrate(const FleetInventoryOptions& options);
 
-  // Takes over what a ledger of one process holds: SKUs, orders, buyers and the ids of forgotten requests, so that a
-  // shop goes on where it was. The ledger must have been opened for this, and is closed afterwards; use it for nothing
-  // else, or units are sold twice. The fleet must be new: no process has connected to it yet. One transaction, so all
-  // is taken over or nothing. O(orders).
+  // Takes over what a ledger of one process holds: SKUs, orders, returns, buyers and the ids of forgotten requests, so
+  // that a shop goes on where it was. The ledger must have been opened for this, and is closed afterwards; use it for
+  // nothing else, or units are sold twice. The fleet must be new: no process has connected to it yet. One transaction,
+  // so all is taken over or nothing. O(orders).
   //   FailedPrecondition  the fleet is in use, or as for Connect()
   //   DataLoss            what the ledger holds is inconsistent
   //   otherwise as for Connect()
